@@ -291,6 +291,19 @@ import Testing
     #expect(try await generator.next() == nil)
   }
 
+  @Test func theCancelOfAnotherOneIsAnErrorOfTheBody() async throws {
+    let generator = AsyncGenerator<Int> { yield in
+      try yield(1)
+      let other = TwoWayGenerator<Void, Int, Int> { _ in 0 }
+      other.cancel()
+      try yield(from: other)
+      try yield(2)
+    }
+    #expect(try await generator.next() == 1)
+    await #expect(throws: GeneratorCancelled.self) { try await generator.next() }
+    #expect(try await generator.next() == nil)
+  }
+
   @Test func anErrorThatIsNotAskedForIsReported() async throws {
     let reported = Channel<Void>()
     try await LostErrors.observe { error, _ in

@@ -191,6 +191,52 @@ import Testing
     #expect(reports.withLock { $0 } == 1)
   }
 
+  /// One that was cancelled: its `next()` throws.
+  private static func makeCancelled() -> TwoWayGenerator<Void, Int, Int> {
+    let generator = TwoWayGenerator<Void, Int, Int> { _ in 0 }
+    generator.cancel()
+    return generator
+  }
+
+  @Test func theCancelOfAnotherOneIsAnErrorOfTheBody() async throws {
+    let reports = Guarded(0)
+    try await LostErrors.observe { error, origin in
+      guard error is GeneratorCancelled, origin == "a generator" else { return false }
+      reports.withLock { $0 += 1 }
+      return true
+    } during: {
+      let generator = Generator<Int> { yield in
+        try yield(1)
+        try yield(from: Self.makeCancelled())
+        try yield(2)
+      }
+      #expect(generator.next() == 1)
+      #expect(generator.next() == nil)
+      #expect(generator.failure is GeneratorCancelled)
+      let throwing = ThrowingGenerator<Int> { yield in
+        try yield(1)
+        while let element = try Self.makeCancelled().next().element { try yield(element) }
+      }
+      #expect(try throwing.next() == 1)
+      let thrown = failure { _ = try throwing.next() }
+      #expect(thrown.hasPrefix("the generator was cancelled"))
+      #expect(try throwing.next() == nil)
+      // No news where the other one is that which consumes this one: the body has called its `yield`.
+      let log = Log()
+      func drop() {
+        let outer = Generator<Int> { yield in
+          let inner = Generator<Int> { _ in for value in 0... { try yield(value) } }
+          log.add("\(inner.next() == nil) \(inner.failure is GeneratorCancelled)")
+        }
+        let values = (outer.next(), outer.next())
+        #expect(values == (0, 1))
+      }
+      drop()
+      #expect(log.all == ["true true"])
+    }
+    #expect(reports.withLock { $0 } == 1)
+  }
+
   @Test func anImpossibleStackSizeEndsItWithAnError() async {
     await LostErrors.observe { error, _ in
       error is StackError

@@ -191,17 +191,16 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     do {
       try body?(AsyncGenerator<Element>.Yield(storage: self))
       bodyEnded(nil)
-    } catch is GeneratorCancelled {
-      bodyEnded(nil)
     } catch {
       bodyEnded(error)
     }
   }
 
   private func bodyEnded(_ error: (any Error)?) {
+    // That a cancelled one was cancelled is no news. Of one that was not it is an error: the cancel of another generator.
+    let isOfCancel = error is CancellationError || error is GeneratorCancelled
     lock.lock()
-    // That a cancelled one was cancelled is no news.
-    let waiters = machine.bodyEnded(machine.isCancelled && error is CancellationError ? nil : error)
+    let waiters = machine.bodyEnded(machine.isCancelled && isOfCancel ? nil : error)
     let coroutine = self.coroutine
     self.coroutine = nil
     coroutineID.store(0, ordering: .relaxed)

@@ -51,8 +51,8 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
   ///   - isolation: the actor of the calling code. Where that is the main actor, the body belongs to it if it begins there: then
   ///     the generator must not be dropped elsewhere while the body is under way, which traps. `nil` for a body that is not.
-  ///   - body: yields. An error that it throws, other than `GeneratorCancelled`, ends the sequence, is kept in `failure`
-  ///     and reported through `CoroutineErrors.unhandled` (a `Sequence` can't throw).
+  ///   - body: yields. An error that it throws, other than the `GeneratorCancelled` of its own cancel, ends the sequence, is
+  ///     kept in `failure` and reported through `CoroutineErrors.unhandled` (a `Sequence` can't throw).
   @inlinable
   public init(
     stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield) throws -> Void
@@ -173,6 +173,9 @@ func requireCount(_ count: Int) {
 extension Generator: Sendable {}
 
 /// Thrown by a generator's `yield` when no consumer wants another element: the generator was cancelled, or dropped.
+///
+/// A body lets it pass. Where another generator has thrown it, such as a cancelled `TwoWayGenerator` of which the body wanted an
+/// element, it is an error as any other.
 public struct GeneratorCancelled: Error, CustomStringConvertible {
   public var description: String { "the generator was cancelled: its consumer wants no more elements" }
 

@@ -30,8 +30,9 @@ extension GeneratorCore {
     }
     do {
       try kind.runBody(on: block)
-    } catch is GeneratorCancelled {
     } catch {
+      // Its own cancel ends it as it should. That of another generator is an error as any other: elements may be missing.
+      if error is GeneratorCancelled, block.pointee.mode.contains(.cancelled) { return }
       owner(of: block) { $0.fail(error) }
     }
   }

@@ -285,9 +285,16 @@ class GeneratorCore {
   final func fail(_ error: any Error) {
     failure = error
     isFailureOpen = throwsErrorsOn
-    // That a cancelled coroutine was cancelled is no news.
-    isFailureKnown = error is CancellationError && CoroutineCore.current?.isInterrupted == true
+    isFailureKnown = isNoNews(error)
     if !isFailureOpen { reportFailure() }
+  }
+
+  /// Of a cancelled coroutine that it was cancelled, or of a cancelled generator whose `yield` the body has called: that one
+  /// consumes this one, and so is among those that run.
+  private final func isNoNews(_ error: any Error) -> Bool {
+    let isOfGenerator = error is GeneratorCancelled
+    if isOfGenerator, RunningBodies().contains(where: { $0.pointee.mode.contains(.cancelled) }) { return true }
+    return (isOfGenerator || error is CancellationError) && CoroutineCore.current?.isInterrupted == true
   }
 
   /// What ended the body, for a caller that throws it on: once.

@@ -25,8 +25,8 @@ public struct ThrowingGenerator<Element> {
   ///   - stackSize: usable bytes, rounded up to pages and to 64 KiB; `nil` for the default (256 KiB).
   ///   - isolation: the actor of the calling code. Where that is the main actor, the body belongs to it if it begins there: then
   ///     the generator must not be dropped elsewhere while the body is under way, which traps. `nil` for a body that is not.
-  ///   - body: yields. Its error, other than `GeneratorCancelled`, comes out of `next()`; where no consumer asks any
-  ///     more, it is reported through `CoroutineErrors.unhandled` when the last copy goes.
+  ///   - body: yields. Its error, other than the `GeneratorCancelled` of its own cancel, comes out of `next()`; where no consumer
+  ///     asks any more, it is reported through `CoroutineErrors.unhandled` when the last copy goes.
   @inlinable
   public init(
     stackSize: Int? = nil, isolation: (any Actor)? = #isolation, _ body: @escaping (Yield) throws -> Void
