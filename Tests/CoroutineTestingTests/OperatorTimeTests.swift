@@ -65,4 +65,27 @@ import Testing
       #expect(found == ["2 at 70", "4 at 180"])
     }
   }
+
+  /// Its consumer was busy with another operand while it was quiet, and until the next one had come.
+  @Test func anElementThatQuietHasFollowedIsNotDropped() throws {
+    try runTest {
+      let (channel, other) = (Channel<Int>(capacity: .unbounded), Channel<Int>(capacity: .unbounded))
+      Coroutine {
+        try channel.send(1)
+        try Coroutine.sleep(for: .milliseconds(10))
+        try other.send(100)
+        try Coroutine.sleep(for: .milliseconds(90))
+        try channel.send(2)
+        try Coroutine.sleep(for: .milliseconds(400))
+        channel.close()
+        other.close()
+      }
+      var found: [String] = []
+      for element in merge(channel.received.debounce(for: .milliseconds(50)), other.received) {
+        found.append("\(element) at \(milliseconds)")
+        if element == 100 { try Coroutine.sleep(for: .milliseconds(150)) }
+      }
+      #expect(found == ["100 at 10", "1 at 160", "2 at 210"])
+    }
+  }
 }

@@ -37,6 +37,20 @@ import Testing
     }
   }
 
+  /// The consumer was busy with another operand when the time of the one that is kept back was over.
+  @Test func theFirstBehindATimeBelongsToTheNext() throws {
+    try runTest {
+      let numbers = sent([(0, 1), (10, 2), (140, 3), (500, 4)])
+      let throttled = numbers.received.throttle(for: .milliseconds(100), latest: false)
+      var found: [String] = []
+      for element in merge(throttled, sent([(20, 100), (600, 101)]).received) {
+        found += times([element])
+        if element == 100 { try Coroutine.sleep(for: .milliseconds(200)) }
+      }
+      #expect(found == ["1 at 0", "100 at 20", "2 at 220", "3 at 320", "101 at 620", "4 at 650"])
+    }
+  }
+
   @Test func aLimitOfZeroDropsNone() throws {
     try runTest {
       #expect(Array(sent([(0, 1), (0, 2), (5, 3)]).received.throttle(for: .zero)) == [1, 2, 3])

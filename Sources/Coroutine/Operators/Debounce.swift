@@ -2,7 +2,8 @@
 
 extension SelectableSequence {
   /// The elements that are followed by quiet, in a coroutine: one that is followed by another within `duration` is dropped.
-  /// The time counts from when an element is taken: a consumer that is slow takes late.
+  /// The time counts from when an element is taken: a consumer that is slow takes late. One that was elsewhere for that long, such
+  /// as with another operand of a `merge`, gets the element that was kept back, and then the next one is.
   ///
   /// ```swift
   /// for text in input.received.debounce(for: .milliseconds(300)) { search(text) }
@@ -63,9 +64,12 @@ public struct DebouncedElements<Base: SelectableSequence>: SelectableSequence {
     case .next(let event):
       switch base.advance(by: event) {
       case .element(let element):
+        // It was quiet behind the pending one, and the consumer was elsewhere, such as with another operand of a merge. Not so
+        // with no time at all, which stands for what is there at once.
+        let quiet = duration > .zero && deadline?.wasOver == true ? pending : nil
         pending = element
         deadline = OperatorDeadline(after: duration)
-        return .waiting
+        return quiet.map { .element($0) } ?? .waiting
       case .end:
         isEnded = true
         return takePending()

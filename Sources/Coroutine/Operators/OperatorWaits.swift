@@ -63,6 +63,10 @@ struct OperatorDeadline {
   /// Whether it has passed.
   var isOver: Bool { deadline <= TimerService.shared.now }
 
+  /// Whether it had passed before the wait began that has just ended: what the operand has made in that has come behind it. (In
+  /// a wait that began before, what came first was chosen, however late this is looked at.)
+  var wasOver: Bool { wasDue }
+
   /// A case of the operator's wait.
   ///
   /// What the operand has at once goes before it, since a limit of zero stands for that. If other operands of an operator around

@@ -69,6 +69,11 @@ public struct ThrottledElements<Base: SelectableSequence>: SelectableSequence {
     case .next(let event):
       switch base.advance(by: event) {
       case .element(let element):
+        if !latest, pending != nil, deadline?.wasOver == true {
+          // It has come behind the time of the one that is kept back, and is the first of the next one.
+          defer { pending = element }
+          return givePending()
+        }
         if latest || pending == nil { pending = element }
         return deadline?.isOver == false ? .waiting : givePending()
       case .end:
