@@ -40,6 +40,28 @@ import Testing
     }
   }
 
+  /// The form that the documentation of `chunks(ofCount:within:)` shows.
+  @Test func whatAChunkHasTakenIsToBeHadBehindACancel() throws {
+    try runTest {
+      let channel = Channel<Int>(capacity: .unbounded)
+      let stored = Log<[Int]>()
+      let consumer = Coroutine {
+        var chunks = channel.received.chunks(ofCount: 3, within: .milliseconds(50))
+        while let chunk = chunks.next() { stored.add(chunk) }
+        withCancellationShield {
+          if let rest = chunks.next() { stored.add(rest) }
+        }
+      }
+      for element in 1...5 { try channel.send(element) }
+      try Coroutine.sleep(for: .milliseconds(10))
+      #expect(stored.all == [[1, 2, 3]])
+      consumer.cancel()
+      try consumer.join()
+      #expect(stored.all == [[1, 2, 3], [4, 5]])
+      #expect(milliseconds == 50)
+    }
+  }
+
   @Test func noTimeAtAllTakesWhatIsThereAtOnce() throws {
     try runTest {
       let channel = Channel<Int>(capacity: .unbounded)

@@ -11,6 +11,18 @@ extension SelectableSequence {
   /// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`. The channel's
   /// `whenClosed` tells the error; of a subscription, `receive()` behind the loop throws it.
   ///
+  /// A `for` loop that ends by a cancel takes the operator with it, and so loses the array that is not full. One that is to lose
+  /// nothing has the operator in a variable, and asks it once more inside a shield. It waits there as it always does: until the
+  /// array is full, its time is over, or the sequence ends.
+  ///
+  /// ```swift
+  /// var chunks = rows.received.chunks(ofCount: 500, within: .seconds(1))
+  /// while let rows = chunks.next() { try insert(rows) }
+  /// try withCancellationShield {
+  ///   if let rows = chunks.next() { try insert(rows) }
+  /// }
+  /// ```
+  ///
   /// - Parameters:
   ///   - count: at least 1: traps.
   ///   - duration: how long one waits for a full array, from when its first element is taken, up to a few elements that are there

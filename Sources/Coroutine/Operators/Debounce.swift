@@ -2,8 +2,8 @@
 
 extension SelectableSequence {
   /// The elements that are followed by quiet, in a coroutine: one that is followed by another within `duration` is dropped.
-  /// The time counts from when an element is taken: a consumer that is slow takes late. One that was elsewhere for that long, such
-  /// as with another operand of a `merge`, gets the element that was kept back, and then the next one is.
+  /// The time counts from when an element is taken: a consumer that is slow takes late. One that was elsewhere for that long,
+  /// such as with another operand of a `merge`, gets the element that was kept back, though another one has come since.
   ///
   /// ```swift
   /// for text in input.received.debounce(for: .milliseconds(300)) { search(text) }
@@ -12,6 +12,9 @@ extension SelectableSequence {
   /// The last element comes at the end, at once. A sequence can't throw: a channel that was closed with an error just ends, as
   /// in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop
   /// throws it.
+  ///
+  /// A `for` loop that ends by a cancel loses the element that is not followed by quiet yet. `chunks(ofCount:within:)` shows the
+  /// form that does not.
   public func debounce(for duration: Duration) -> DebouncedElements<Self> {
     DebouncedElements(self, for: duration)
   }

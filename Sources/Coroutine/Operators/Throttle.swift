@@ -12,6 +12,9 @@ extension SelectableSequence {
   /// with an error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription,
   /// `receive()` behind the loop throws it.
   ///
+  /// A `for` loop that ends by a cancel loses the element that is kept back. `chunks(ofCount:within:)` shows the form that does
+  /// not.
+  ///
   /// - Parameters:
   ///   - duration: the time between two elements, at least.
   ///   - latest: whether the latest of several is kept; `false`: the first.
