@@ -23,7 +23,9 @@
 /// (`array.sort { … try yield($0) … }`) or a task-local binding (`$local.withValue(1) { try yield(2) }`): then `next()`
 /// elsewhere traps. With such an access open an `await` between two elements traps in a task of the main actor; in that of
 /// another actor nothing tells. The consumer does not see such a binding. In a task, which frees its bindings in the reverse
-/// order, one generator at a time may yield with one open: of two the Swift runtime ends the program. In a coroutine any may.
+/// order, one generator at a time may yield with one open: of two the Swift runtime ends the program. It does so, too, where the
+/// `next()` that opens the binding and the one that closes it (or the `cancel()`, or the drop) are not calls by one and the same
+/// `async` function. In a coroutine any may.
 ///
 /// Nor does a timeout, a shield, a scope or a cancellation handler inside of which the body yields concern the consumer.
 /// It goes on, though the body does not run: the deadline counts the time that the consumer takes, and one that passes
@@ -174,8 +176,8 @@ extension Generator: Sendable {}
 
 /// Thrown by a generator's `yield` when no consumer wants another element: the generator was cancelled, or dropped.
 ///
-/// A body lets it pass. Where another generator has thrown it, such as a cancelled `TwoWayGenerator` of which the body wanted an
-/// element, it is an error as any other.
+/// A body lets it pass. Where another generator has thrown it, such as a cancelled `TwoWayGenerator` of which the body wanted
+/// an element, it is an error as any other.
 public struct GeneratorCancelled: Error, CustomStringConvertible {
   public var description: String { "the generator was cancelled: its consumer wants no more elements" }
 
