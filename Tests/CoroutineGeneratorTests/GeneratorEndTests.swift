@@ -158,6 +158,33 @@ import Testing
     #expect(lost.withLock { $0 } == 0)
   }
 
+  /// Such a coroutine begins though it was cancelled before, and lets go of what it captured on its own stack.
+  @Test func oneOfAnAtomicCoroutineMayWaitInItsCleanup() async throws {
+    let (log, gate) = (Log(), Channel<Void>())
+    try await serially {
+      func launch() -> Coroutine<Void, any Error> {
+        // Handed over to the coroutine, which alone uses it from there on.
+        nonisolated(unsafe) let generator = Generator<Int> { yield in
+          defer {
+            withCancellationShield { try? gate.receive() }
+            log.add("closed")
+          }
+          while true { try yield(1) }
+        }
+        _ = generator.next()
+        return Coroutine(start: .atomic) {
+          try Coroutine.checkCancellation()
+          _ = generator.next()
+        }
+      }
+      let consumer = launch()
+      consumer.cancel()
+      try gate.send(())
+      log.add(outcome { try consumer.get() })
+    }
+    #expect(log.all == ["closed", "cancelled"])
+  }
+
   @Test func cancellingFromInsideEndsAtTheNextYield() {
     var handle: Generator<Int>?
     let generator = Generator<Int> { yield in

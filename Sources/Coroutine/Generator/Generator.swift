@@ -36,6 +36,10 @@
 /// `GeneratorCancelled`, `defer` blocks run and references are released. Each later `yield` of that body throws at once.
 /// One that swallows this for ever is given up and reported, as `GeneratorEndless`, through `CoroutineErrors.unhandled`.
 ///
+/// It is unwound by the code that drops or cancels it, and a `defer` that waits needs a coroutine around that code. There is none
+/// where a coroutine that was cancelled before it began lets go of what its body captured: hand a generator that is under way,
+/// and waits in its cleanup, to one that starts `.atomic`.
+///
 /// In a type that is a `Sequence` itself, or an extension of one, the name `Generator` is taken by an old one of the
 /// standard library's. There `.init { … }` makes one where the type is known, and `Coroutine::Generator { … }` anywhere.
 ///

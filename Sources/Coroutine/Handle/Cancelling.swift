@@ -9,6 +9,10 @@ extension Coroutine {
   /// `CancellationError`; code that does not wait asks `Coroutine.isCancelled` or calls `Coroutine.checkCancellation()`.
   /// It unwinds as after any error: `defer` blocks run. If it has not begun, its body never runs.
   ///
+  /// What such a body captured is released outside of every coroutine. A generator among it that is under way is unwound
+  /// there: where its cleanup waits, a shield does not help, and the program ends. Hand such a generator to a coroutine that
+  /// starts `.atomic`: that begins in any case, and releases it on its own stack.
+  ///
   /// Cancelling again, or after the end, has no effect. Callable from any thread; constant time beside the cancellation
   /// handlers, which run before it returns.
   ///
