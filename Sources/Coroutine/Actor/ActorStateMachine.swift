@@ -84,8 +84,8 @@ struct ActorStateMachine {
     /// Run the body again.
     case restart
     case end(ActorEnd)
-    /// Ask the supervisor about a failure.
-    case judge(any Error, mayRestart: Bool)
+    /// Ask the supervisor about a failure: the body's own, or the error that a child has escalated.
+    case judge(any Error, isEscalated: Bool, mayRestart: Bool)
   }
 
   /// The body has ended, or was not begun.
@@ -96,17 +96,23 @@ struct ActorStateMachine {
     case .restart: return .restart
     case .fail(let error):
       request = nil
-      return .judge(error, mayRestart: true)
+      return .judge(error, isEscalated: true, mayRestart: true)
     case nil:
       guard let failure else { return .end(.finished) }
       if !hasTakenMessage { failedStarts += 1 }
-      return .judge(failure, mayRestart: failedStarts <= Self.startAttempts)
+      return .judge(failure, isEscalated: false, mayRestart: failedStarts <= Self.startAttempts)
     }
   }
 
   /// The actor has ended.
-  mutating func finish(_ end: ActorEnd) {
+  ///
+  /// - Returns: the error that a child has escalated behind the end of the body, while the children were stopped: it decides
+  ///   about nothing any more. It may be the last copy, so it is let go of without a lock.
+  mutating func finish(_ end: ActorEnd) -> (any Error)? {
     self.end = end
+    guard case .fail(let error)? = request else { return nil }
+    request = nil
+    return error
   }
 
   /// One that fails before it takes a message would be started again and again, with nothing ever gained.
