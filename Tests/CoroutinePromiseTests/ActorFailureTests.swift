@@ -141,6 +141,22 @@ import Testing
     #expect(reported == ["Worse()"])
   }
 
+  @Test func oneWhoseChildFailsAtItsStartIsNotStartedForEver() async throws {
+    let log = Log()
+    let supervisor = Supervisor()
+    let parent: MessageActor<Int> = supervisor.launch(
+      on: .pool, name: "with a child", supervision: Supervision { _ in .escalate }
+    ) { mailbox in
+      log.add("run")
+      let child = mailbox.launch(name: "child") { (inbox: Mailbox<Int>) in throw Failure() }
+      for _ in mailbox {}
+      withExtendedLifetime(child) {}
+    }
+    let ending = await end(of: parent)
+    #expect(ending == "failed: Failure()")
+    #expect(log.all.count == 1 + ActorStateMachine.startAttempts)
+  }
+
   // MARK: Stopped meanwhile
 
   @Test func oneWhoseFailureItsSupervisorEscalatesHasFailed() async throws {

@@ -169,6 +169,32 @@ import Testing
     }
   }
 
+  @Test func failedStartsAreCountedWhoseverErrorItIs() {
+    var machine = ActorStateMachine()
+    var restarts = 0
+    // By turns a child's error, and its own, behind which a child's one keeps it from beginning again.
+    for run in 0..<2 * ActorStateMachine.startAttempts {
+      let begins = machine.begin()
+      #expect(begins)
+      if run.isMultiple(of: 2) { _ = machine.request(.fail(Failure())) }
+      guard case .judge(_, _, let mayRestart) = machine.bodyEnded(Worse()) else { break }
+      guard mayRestart else { break }
+      restarts += 1
+      if run.isMultiple(of: 2) { continue }
+      _ = machine.request(.fail(Failure()))
+      let beginsAgain = machine.begin()
+      #expect(!beginsAgain)
+      guard case .judge(_, let isEscalated, let mayRestartAgain) = machine.bodyEnded(nil) else { break }
+      #expect(isEscalated && mayRestartAgain)
+    }
+    #expect(restarts == ActorStateMachine.startAttempts)
+    // A message is a gain.
+    _ = machine.begin()
+    machine.noteMessage()
+    _ = machine.request(.fail(Failure()))
+    if case .judge(_, _, let mayRestart) = machine.bodyEnded(nil) { #expect(mayRestart) }
+  }
+
   /// A child may escalate an error while the children are stopped.
   @Test func anErrorThatComesBehindTheBodysEndIsLeftForTheEnd() {
     var machine = ActorStateMachine()

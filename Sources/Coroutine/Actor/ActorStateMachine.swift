@@ -45,7 +45,7 @@ struct ActorStateMachine {
   private(set) var isRunning = false
   /// Whether the body has taken a message since it was started.
   private(set) var hasTakenMessage = false
-  /// How often in a row it has failed without having taken a message.
+  /// How often in a row it has failed, by an error of its own or of a child, without having taken a message.
   private(set) var failedStarts = 0
 
   /// Whether a stop was requested before it had ended.
@@ -90,16 +90,20 @@ struct ActorStateMachine {
 
   /// The body has ended, or was not begun.
   mutating func bodyEnded(_ failure: (any Error)?) -> Outcome {
+    // A run counts once, though another child may escalate what keeps the next one from beginning.
+    let isFailedStart = isRunning && !hasTakenMessage
     isRunning = false
     switch request {
     case .stop: return .end(.cancelled)
     case .restart: return .restart
     case .fail(let error):
       request = nil
-      return .judge(error, isEscalated: true, mayRestart: true)
+      // The child may fail at its start, in each run again.
+      if isFailedStart { failedStarts += 1 }
+      return .judge(error, isEscalated: true, mayRestart: failedStarts <= Self.startAttempts)
     case nil:
       guard let failure else { return .end(.finished) }
-      if !hasTakenMessage { failedStarts += 1 }
+      if isFailedStart { failedStarts += 1 }
       return .judge(failure, isEscalated: false, mayRestart: failedStarts <= Self.startAttempts)
     }
   }
@@ -115,6 +119,7 @@ struct ActorStateMachine {
     return error
   }
 
-  /// One that fails before it takes a message would be started again and again, with nothing ever gained.
+  /// One that fails, or one of whose children fails, before it takes a message would be started again and again, with nothing
+  /// ever gained.
   static var startAttempts: Int { 10 }
 }
