@@ -219,6 +219,88 @@ import Testing
     }
   }
 
+  @Test func anErrorOfABodyThatIsCancelledIsReported() async throws {
+    let reported = try await reports(of: "actor \"closing\"") {
+      let begun = Channel<Void>(capacity: .unbounded)
+      let actor = MessageActor<Int>(on: .pool, name: "closing") { mailbox in
+        _ = begun.trySend(())
+        for _ in mailbox {}
+        throw Failure()
+      }
+      try await begun.receive()
+      actor.cancel()
+      let ending = await end(of: actor)
+      #expect(ending == "cancelled")
+    }
+    #expect(reported == ["Failure()"])
+  }
+
+  /// The message has told of it, or it only says that the actor was cancelled.
+  @Test(arguments: [false, true]) func othersOfABodyThatIsCancelledAreNot(isCancel: Bool) async throws {
+    let name = "cancelled in a message: \(isCancel)"
+    let reported = try await reports(of: "actor \"\(name)\"") {
+      try await SharedDeadLetters.observe(name) { _ in
+      } during: { () async throws -> Void in
+        let begun = Channel<Void>(capacity: .unbounded)
+        let actor = MessageActor<Int>(on: .pool, name: name) { mailbox in
+          for _ in mailbox {
+            _ = begun.trySend(())
+            do {
+              try Channel<Void>().receive()
+            } catch {
+              if isCancel { throw error }
+              throw Failure()
+            }
+          }
+        }
+        try await actor.tell(1)
+        try await begun.receive()
+        actor.cancel()
+        let ending = await end(of: actor)
+        #expect(ending == "cancelled")
+      }
+    }
+    #expect(reported == [])
+  }
+
+  /// By a sibling's failure, and by a child's: the error decides about nothing.
+  @Test(arguments: [false, true]) func anErrorOfABodyThatIsInterruptedIsReported(byItsChild: Bool) async throws {
+    let name = "interrupted: \(byItsChild)"
+    let runs = Log()
+    let supervisor = Supervisor(Supervision(.oneForAll))
+    let reported = try await reports(of: "actor \"\(name)\"") {
+      try await SharedDeadLetters.observe("cause of \(name)") { _ in
+      } during: { () async throws -> Void in
+        let causes = Channel<MessageActor<Int>>(capacity: .unbounded)
+        let cause: @Sendable (Mailbox<Int>) throws -> Void = { mailbox in for _ in mailbox { throw Failure() } }
+        let actor: MessageActor<Int> = supervisor.launch(
+          on: .pool, name: name, supervision: Supervision { _ in .escalate }
+        ) { mailbox in
+          runs.add("run")
+          if runs.all.count == 1 {
+            let child = mailbox.launch(name: "cause of \(name)", cause)
+            if byItsChild { _ = causes.trySend(child) }
+            for _ in mailbox {}
+            throw Worse()
+          }
+          for _ in mailbox {}
+        }
+        let sibling = supervisor.launch(on: .pool, name: "cause of \(name)", cause)
+        if !byItsChild {
+          // Not before the other one has begun: that would be its first run.
+          while runs.all.isEmpty { await Task.yield() }
+          _ = causes.trySend(sibling)
+        }
+        try await causes.receive().tell(1)
+        while runs.all.count < 2 { await Task.yield() }
+        actor.cancel()
+        await supervisor.stop()
+      }
+    }
+    #expect(runs.all == ["run", "run"])
+    #expect(reported == ["Worse()"])
+  }
+
   // MARK: One behind the other
 
   /// The body has done without the failure: it takes the next message by itself.

@@ -167,10 +167,12 @@ extension ActorCore {
     switch outcome {
     case .restart:
       isFailureKnown = isTold || isFailureKnown
+      if verdict == nil, !isTold { reportUnheard(failure) }
       // Another actor's failure restarts it, unless its own was to end it.
       return decidedEnd(failure, verdict)
     case .end(let end):
       isFailureKnown = isTold || isFailureKnown
+      if verdict == nil, !isTold { reportUnheard(failure) }
       // A stop ends it, unless its own failure was to end it: a supervisor that escalates that stops all of its actors. But one
       // that has gone on until the stop ends by that.
       return failure is CancellationError ? end : decidedEnd(failure, verdict) ?? end
@@ -180,11 +182,19 @@ extension ActorCore {
         if !own.isFailure(error) { CoroutineErrors.report(error, of: describeActor(name)) }
         return own
       }
+      // A message that it has interrupted was told of that one.
+      if isEscalated, verdict == nil, let failure, !isSame(failure, error) { reportUnheard(failure) }
       // What is known, or was decided, about a failure of its own is no word on another actor's.
       isFailureKnown = isTold || !isEscalated && isFailureKnown
       let decided = isEscalated ? nil : verdict
       return end(by: error, decided ?? judge(error, mayResume: false, mayRestart: mayRestart))
     }
+  }
+
+  /// The run ends for another reason than the body's own error, which decides about nothing: no supervisor learns of it.
+  private final func reportUnheard(_ failure: (any Error)?) {
+    guard let failure, !(failure is CancellationError) else { return }
+    CoroutineErrors.report(failure, of: describeActor(name))
   }
 
   /// The end by the body's own failure, if the supervisor has decided that while the body ran.
