@@ -187,11 +187,15 @@ extension PromiseCore {
   }
 
   /// No longer calls `listener`, unless it is being called this moment.
-  final func leave(_ listener: WaitListener) {
+  final func leave(_ listener: WaitListener) { _ = withdraw(listener) }
+
+  /// The same. Whether this keeps it from being called.
+  final func withdraw(_ listener: WaitListener) -> Bool {
     lock.lock()
     let wasQueued = machine.withdraw(listener.node)
     lock.unlock()
     if wasQueued { listener.leave() }
+    return wasQueued
   }
 
   /// A caller has the outcome, or will have it: an error needs no report.
@@ -305,7 +309,7 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
       settle(.failure(PromiseFollowsItself()))
       return
     }
-    PromiseStep(from: other, to: self, on: scheduler) { .settled($0) }
+    PromiseFollower(of: other, settling: self, on: scheduler)
   }
 }
 
