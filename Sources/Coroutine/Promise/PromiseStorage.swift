@@ -24,6 +24,10 @@ package class PromiseCore: Waitable, @unchecked Sendable {
     }
   }
 
+  /// Whether it is fulfilled; if so, the caller may read the value. It is no reader of an error.
+  @usableFromInline
+  final var hasValue: Bool { phase == .fulfilled }
+
   @usableFromInline
   enum Settlement {
     case done
