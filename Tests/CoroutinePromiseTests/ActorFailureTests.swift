@@ -301,6 +301,32 @@ import Testing
     #expect(reported == ["Worse()"])
   }
 
+  /// By the actor, and not by its coroutine too, of which no caller has asked for the result.
+  @Test func oneWithoutAStackFailsByThatWhichIsReportedOnce() async throws {
+    let log = Log()
+    try await LostErrors.observe { error, origin in
+      guard error is StackError, origin.contains("\"stackless\"") else { return false }
+      log.add(origin)
+      return true
+    } during: { () async throws -> Void in
+      weak var coroutine: ActorCoroutine?
+      do {
+        let actor = MessageActor<Int>(on: .pool, name: "stackless", stackSize: 1 << 50) { mailbox in
+          for _ in mailbox {}
+        }
+        coroutine = actor.storage.coroutine
+        while actor.end == nil { await Task.yield() }
+        if case .failed(let error)? = actor.end {
+          #expect(error is StackError)
+        } else {
+          Issue.record("it has not failed")
+        }
+      }
+      while coroutine != nil { await Task.yield() }
+    }
+    #expect(log.all == ["actor \"stackless\""])
+  }
+
   // MARK: One behind the other
 
   /// The body has done without the failure: it takes the next message by itself.

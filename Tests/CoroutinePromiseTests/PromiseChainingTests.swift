@@ -128,7 +128,7 @@ import Testing
     kept.withLock { $0 = nil }
   }
 
-  /// The first closure of a promise waits for another promise that has become the first one: that one is not behind the closure.
+  /// A closure waits for another promise that has become the one that it was registered at: which is not behind it.
   @Test func whatFollowsAPromiseWaitsBehindNoneOfItsClosures() async throws {
     let (inner, resolver) = Promise.makePromise(of: Int.self)
     let followers = Channel<Promise<Int>>(capacity: .buffered(1))

@@ -125,13 +125,16 @@ class ActorCore: Waitable, @unchecked Sendable {
   }
 
   /// The closure that the coroutine begins with. Released unused only where there was no stack to run on: then the
-  /// actor ends without a run.
+  /// actor ends without a run, by that failure.
   private final class Birth {
     var actor: ActorCore?
 
     deinit {
-      actor?.refuseMessages()
-      actor?.end(.cancelled)
+      guard let actor else { return }
+      actor.refuseMessages()
+      // The actor reports it: the coroutine's own report would be a second one.
+      actor.coroutine.resultIsTaken()
+      actor.end(actor.coroutine.failure.map { .failed($0) } ?? .cancelled)
     }
   }
 }

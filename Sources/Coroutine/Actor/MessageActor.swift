@@ -313,8 +313,6 @@ extension MessageActor {
 extension ActorCore {
   fileprivate final func throwFailure() throws {
     if case .failed(let error) = ending { throw error }
-    // It never got a stack.
-    if let error = coroutine.failure { throw error }
   }
 }
 

@@ -165,19 +165,6 @@ extension PromiseCore {
   final func dequeue(_ node: UnsafeMutablePointer<WaitNode>) { machine.withdraw(node) }
 }
 
-// MARK: - Being worked on
-
-extension PromiseCore {
-  /// Starts the coroutine that does the work, and is cancelled with the promise.
-  final func work(
-    on scheduler: consuming SchedulerReference, name: String, _ body: sending @escaping () -> Void
-  ) {
-    let work = CoroutineStorage<Void, Never>.create(on: scheduler, name: name, stackSize: nil, body: body)
-    onCancel { work.cancel(reason: nil) }
-    work.schedule()
-  }
-}
-
 // MARK: - Being told
 
 extension PromiseCore {
