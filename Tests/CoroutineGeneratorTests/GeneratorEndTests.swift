@@ -231,7 +231,7 @@ import Testing
       guard error is GeneratorCancelled, origin == "a generator" else { return false }
       reports.withLock { $0 += 1 }
       return true
-    } during: {
+    } during: { () async throws -> Void in
       let generator = Generator<Int> { yield in
         try yield(1)
         try yield(from: Self.makeCancelled())

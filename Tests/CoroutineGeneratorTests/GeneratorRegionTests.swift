@@ -1,4 +1,5 @@
 import CoroutineTestSupport
+import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -537,6 +538,44 @@ import Testing
       #expect(try await consumer.get())
       #expect(handled.withLock { $0 } == 1)
     }
+  }
+
+  /// A child of the body's scope asks for the deadlines around it, while the body goes from one coroutine to another. (It is
+  /// ThreadSanitizer that sees a look without the lock.)
+  @Test func aLookAtTheDeadlinesRacesWithTheMovesOfTheRegion() async throws {
+    let (isOver, missed) = (Holder(Atomic<Bool>(false)), Holder(Atomic<Int>(0)))
+    let count = amount(20_000, sanitized: 2000)
+    nonisolated(unsafe) let numbers = ThrowingGenerator<Int> { yield in
+      try withTimeout(.seconds(1000)) {
+        try withScope { scope in
+          scope.launch {
+            while !isOver.value.load(ordering: .acquiring) {
+              let isMissing = Coroutine.timeRemaining == nil
+              if isMissing, !isOver.value.load(ordering: .acquiring) { missed.value.add(1, ordering: .relaxed) }
+              Coroutine.yield()
+            }
+          }
+          for number in 0..<count { try yield(number) }
+          isOver.value.store(true, ordering: .releasing)
+        }
+      }
+    }
+    let turns = [Semaphore(permits: 1), Semaphore(permits: 0)]
+    let consumers = (0..<2).map { index in
+      Coroutine { () throws -> Int in
+        var taken = 0
+        while true {
+          try turns[index].acquire()
+          let isNumber = try numbers.next() != nil
+          turns[1 - index].release()
+          guard isNumber else { return taken }
+          taken += 1
+        }
+      }
+    }
+    let taken = [try await consumers[0].get(), try await consumers[1].get()]
+    #expect(taken == [count / 2, count / 2])
+    #expect(missed.value.load(ordering: .relaxed) == 0)
   }
 
   @Test func aScopeWithChildrenThatIsLeftOutsideOfCoroutinesTrapsByName() async {

@@ -128,6 +128,21 @@ import Testing
     kept.withLock { $0 = nil }
   }
 
+  /// A closure waits for another promise that has become the one that it was registered at: which is not behind it.
+  @Test func whatFollowsAPromiseWaitsBehindNoneOfItsClosures() async throws {
+    let (inner, resolver) = Promise.makePromise(of: Int.self)
+    let followers = Channel<Promise<Int>>(capacity: .buffered(1))
+    let first = inner.then(on: .pool) { (value: Int) -> Int in
+      try followers.receive().get(timeout: .seconds(600)) + value
+    }
+    let outer: Promise<Int> = Promise(value: 1).then(on: queue) { _ in inner }
+    // It has become the other one by now.
+    try await settle()
+    try await followers.send(outer)
+    resolver.fulfill(2)
+    #expect(try await first.get() == 4)
+  }
+
   // MARK: - Order
 
   @Test func observersRunOneAfterAnotherInTheirOrderAlsoOnThePool() async throws {

@@ -77,6 +77,16 @@ import Testing
     never.resolver.fulfill(1)
   }
 
+  @Test func whatFollowsALongLivedPromiseLeavesItWhenItIsCancelled() async throws {
+    let (promise, resolver) = Promise.makePromise(of: Int.self)
+    let followers = (0..<100).map { _ -> Promise<Int> in Promise(value: 1).then { _ in promise } }
+    while promise.storage.waiterAndObserverCount < followers.count { await Task.yield() }
+    for follower in followers { follower.cancel() }
+    #expect(promise.storage.waiterAndObserverCount == 0)
+    resolver.fulfill(1)
+    for follower in followers { #expect(follower.isCancelled) }
+  }
+
   @Test func batchesThatEndEarlyLeaveNothing() async throws {
     let alive = Guarded(0)
     let (promise, resolver) = Promise.makePromise(of: Int.self)

@@ -164,6 +164,14 @@ import Testing
       } == 0)
   }
 
+  /// Nor who looks whether there is a value.
+  @Test func aLookAtTheValueIsNoReaderOfTheError() async {
+    #expect(await reports { error in _ = Promise<Int>(error: error).value } == 1)
+    #expect(await reports { error in _ = Promise<Int>(error: error).isRejected } == 1)
+    #expect(await reports { error in _ = Promise<Int>(error: error).error } == 0)
+    #expect(Promise(value: 1).value == 1 && Promise<Int>.makePromise().promise.value == nil)
+  }
+
   /// Nor has a caller that gives up waiting for several.
   @Test func aBatchThatIsCancelledIsNoReader() async {
     let late = await reports { error in

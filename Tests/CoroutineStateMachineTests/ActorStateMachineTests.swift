@@ -150,12 +150,15 @@ import Testing
           case .restart: #expect(wanted == 1)
           case .end(.cancelled): #expect(wanted == 3)
           case .end(.finished): #expect(wanted == 0 && event == 4)
-          case .judge(let error, _): #expect(wanted == 2 && error is Failure || wanted == 0 && error is Worse)
+          case .judge(let error, let isEscalated, _):
+            #expect(wanted == 2 && error is Failure || wanted == 0 && error is Worse)
+            #expect(isEscalated == (wanted == 2))
           case .end(.failed): Issue.record("the supervisor was not asked")
           }
           if wanted == 2 { wanted = 0 }
           if wanted == 3 {
-            machine.finish(.cancelled)
+            let late = machine.finish(.cancelled)
+            #expect(late == nil)
             let interrupts = machine.request(.stop).interrupts
             #expect(!interrupts)
             return
@@ -163,6 +166,52 @@ import Testing
         default: break
         }
       }
+    }
+  }
+
+  @Test func failedStartsAreCountedWhoseverErrorItIs() {
+    var machine = ActorStateMachine()
+    var restarts = 0
+    // By turns a child's error, and its own, behind which a child's one keeps it from beginning again.
+    for run in 0..<2 * ActorStateMachine.startAttempts {
+      let begins = machine.begin()
+      #expect(begins)
+      if run.isMultiple(of: 2) { _ = machine.request(.fail(Failure())) }
+      guard case .judge(_, _, let mayRestart) = machine.bodyEnded(Worse()) else { break }
+      guard mayRestart else { break }
+      restarts += 1
+      if run.isMultiple(of: 2) { continue }
+      _ = machine.request(.fail(Failure()))
+      let beginsAgain = machine.begin()
+      #expect(!beginsAgain)
+      guard case .judge(_, let isEscalated, let mayRestartAgain) = machine.bodyEnded(nil) else { break }
+      #expect(isEscalated && mayRestartAgain)
+    }
+    #expect(restarts == ActorStateMachine.startAttempts)
+    // A message is a gain.
+    _ = machine.begin()
+    machine.noteMessage()
+    _ = machine.request(.fail(Failure()))
+    if case .judge(_, _, let mayRestart) = machine.bodyEnded(nil) { #expect(mayRestart) }
+  }
+
+  /// A child may escalate an error while the children are stopped.
+  @Test func anErrorThatComesBehindTheBodysEndIsLeftForTheEnd() {
+    var machine = ActorStateMachine()
+    let begins = machine.begin()
+    #expect(begins)
+    guard case .end(.finished) = machine.bodyEnded(nil) else {
+      Issue.record("it ended otherwise")
+      return
+    }
+    let request = machine.request(.fail(Failure()))
+    #expect(!request.interrupts && request.outdone == nil)
+    let late = machine.finish(.finished)
+    #expect(late is Failure)
+    if case .fail(let error)? = machine.request(.fail(Worse())).outdone {
+      #expect(error is Worse)
+    } else {
+      Issue.record("it is lost")
     }
   }
 }

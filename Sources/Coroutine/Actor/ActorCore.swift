@@ -58,7 +58,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private final var children: SupervisorNode?
   /// What has been decided about the failure that ends the body.
   @exclusivity(unchecked) private final var verdict: Supervision.Directive?
-  /// Whether the body has taken no message since it was started.
+  /// Whether the body has taken no message since it was started, or since the supervisor has decided about a failure in it.
   @exclusivity(unchecked) @usableFromInline final var isFresh = true
   /// Whether the failure reached an asker, the handler of dead letters, or the supervisor to which it was escalated.
   @exclusivity(unchecked) private final var isFailureKnown = false
@@ -125,13 +125,16 @@ class ActorCore: Waitable, @unchecked Sendable {
   }
 
   /// The closure that the coroutine begins with. Released unused only where there was no stack to run on: then the
-  /// actor ends without a run.
+  /// actor ends without a run, by that failure.
   private final class Birth {
     var actor: ActorCore?
 
     deinit {
-      actor?.refuseMessages()
-      actor?.end(.cancelled)
+      guard let actor else { return }
+      actor.refuseMessages()
+      // The actor reports it: the coroutine's own report would be a second one.
+      actor.coroutine.resultIsTaken()
+      actor.end(actor.coroutine.failure.map { .failed($0) } ?? .cancelled)
     }
   }
 }
@@ -145,8 +148,8 @@ extension ActorCore {
       let failure = runOnce()
       let outcome = lock.withLock { life.bodyEnded(failure) }
       endWatches()
-      isFailureKnown = endMessage(messageFailure(failure, outcome)) || isFailureKnown
-      let end = end(after: outcome, failure)
+      let isTold = endMessage(messageFailure(failure, outcome))
+      let end = end(after: outcome, failure, isTold: isTold)
       // One of the children may wait, shielded, for an answer that it would not get.
       if end != nil { refuseMessages() }
       children?.close()
@@ -157,22 +160,57 @@ extension ActorCore {
   }
 
   /// How it ends after a run of the body; `nil`: the body is run again.
-  private final func end(after outcome: ActorStateMachine.Outcome, _ failure: (any Error)?) -> ActorEnd? {
+  ///
+  /// - Parameter isTold: whether a message was answered by, or reported with, `messageFailure`.
+  private final func end(
+    after outcome: ActorStateMachine.Outcome, _ failure: (any Error)?, isTold: Bool
+  ) -> ActorEnd? {
     // What was decided about this failure decides about no later one.
     let verdict = self.verdict.take()
     switch outcome {
     case .restart:
+      isFailureKnown = isTold || isFailureKnown
+      if verdict == nil, !isTold { reportUnheard(failure) }
       // Another actor's failure restarts it, unless its own was to end it.
-      guard let failure, verdict == .stop || verdict == .escalate else { return nil }
-      if verdict == .escalate { isFailureKnown = true }
-      return .failed(failure)
-    case .end(let end): return end
-    case .judge(let error, let mayRestart):
-      let verdict = verdict ?? judge(error, mayResume: false, mayRestart: mayRestart)
-      // It is its parent's failure now, or has been reported as the supervisor's.
-      if verdict == .escalate { isFailureKnown = true }
-      return verdict == .stop || verdict == .escalate ? .failed(error) : nil
+      return decidedEnd(failure, verdict)
+    case .end(let end):
+      isFailureKnown = isTold || isFailureKnown
+      if verdict == nil, !isTold { reportUnheard(failure) }
+      // A stop ends it, unless its own failure was to end it: a supervisor that escalates that stops all of its actors. But one
+      // that has gone on until the stop ends by that.
+      return failure is CancellationError ? end : decidedEnd(failure, verdict) ?? end
+    case .judge(let error, let isEscalated, let mayRestart):
+      if isEscalated, !(failure is CancellationError), let own = decidedEnd(failure, verdict) {
+        // The child that has escalated it leaves it to this actor, which ends for another reason.
+        if !own.isFailure(error) { CoroutineErrors.report(error, of: describeActor(name)) }
+        return own
+      }
+      // A message that it has interrupted was told of that one.
+      if isEscalated, verdict == nil, let failure, !isSame(failure, error) { reportUnheard(failure) }
+      // What is known, or was decided, about a failure of its own is no word on another actor's.
+      isFailureKnown = isTold || !isEscalated && isFailureKnown
+      let decided = isEscalated ? nil : verdict
+      return end(by: error, decided ?? judge(error, mayResume: false, mayRestart: mayRestart))
     }
+  }
+
+  /// The run ends for another reason than the body's own error, which decides about nothing: no supervisor learns of it.
+  private final func reportUnheard(_ failure: (any Error)?) {
+    guard let failure, !(failure is CancellationError) else { return }
+    CoroutineErrors.report(failure, of: describeActor(name))
+  }
+
+  /// The end by the body's own failure, if the supervisor has decided that while the body ran.
+  private final func decidedEnd(_ failure: (any Error)?, _ verdict: Supervision.Directive?) -> ActorEnd? {
+    guard let failure, let verdict else { return nil }
+    return end(by: failure, verdict)
+  }
+
+  /// What a decision about a failure means for a body that has ended; `nil`: it is run again.
+  private final func end(by failure: any Error, _ verdict: Supervision.Directive) -> ActorEnd? {
+    // It is its parent's failure now, or has been reported as the supervisor's.
+    if verdict == .escalate { isFailureKnown = true }
+    return verdict == .stop || verdict == .escalate ? .failed(failure) : nil
   }
 
   /// The failure of the message that was being handled, if the body has ended with it.
@@ -180,7 +218,7 @@ extension ActorCore {
     _ failure: (any Error)?, _ outcome: ActorStateMachine.Outcome
   ) -> (any Error)? {
     switch outcome {
-    case .judge(let error, _): error
+    case .judge(let error, _, _): error
     case .restart where failure is CancellationError: ActorRestarted(actor: name)
     case .end(.cancelled) where failure is CancellationError: ActorStopped(actor: name)
     case .restart, .end: failure
@@ -191,13 +229,14 @@ extension ActorCore {
   private final func runOnce() -> (any Error)? {
     let region = CancellationRegion(of: coroutine)
     defer { region.close() }
+    // Also where it does not begin: it ends by another failure than the last run then.
+    isFailureKnown = false
     lock.lock()
     let begins = life.begin()
     if begins { self.region = region }
     lock.unlock()
     guard begins else { return nil }
     isFresh = true
-    isFailureKnown = false
     defer { lock.withLock { self.region = nil } }
     do {
       try runBody()
@@ -222,6 +261,8 @@ extension ActorCore {
     if verdict == .resume { return true }
     isFailureKnown = isKnown
     self.verdict = verdict
+    // Whether the body goes on all the same shows when it takes a message.
+    isFresh = true
     return false
   }
 
@@ -230,10 +271,12 @@ extension ActorCore {
   @usableFromInline
   final func beginHandling() { (verdict, isFailureKnown) = (nil, false) }
 
-  /// The body takes its first message since it was started.
+  /// The body takes its first message since it was started, or since the supervisor has decided about a failure: it has done
+  /// without that, too, as in `beginHandling`.
   @usableFromInline @inline(never)
   final func noteFirstMessage() {
     isFresh = false
+    (verdict, isFailureKnown) = (nil, false)
     lock.withLock { life.noteMessage() }
   }
 
@@ -249,15 +292,24 @@ extension ActorCore {
   /// After it has refused messages.
   private final func end(_ end: ActorEnd) {
     lock.lock()
-    life.finish(end)
+    let late = life.finish(end)
     let watchers = self.watchers
     self.watchers = Watchers()
     lock.unlock()
     if case .failed(let error) = end, !isFailureKnown, watchers.isEmpty {
       CoroutineErrors.report(error, of: describeActor(name))
     }
+    // Not again where the body has ended with the same, which it got as the answer of that child.
+    if let late, !end.isFailure(late) { CoroutineErrors.report(late, of: describeActor(name)) }
     for watcher in watchers.inOrder { watcher(end) }
     parent?.remove(self)
+  }
+}
+
+extension ActorEnd {
+  /// Whether it is a failure with this very error.
+  fileprivate func isFailure(_ error: any Error) -> Bool {
+    if case .failed(let own) = self { isSame(own, error) } else { false }
   }
 }
 

@@ -45,7 +45,7 @@ struct ActorStateMachine {
   private(set) var isRunning = false
   /// Whether the body has taken a message since it was started.
   private(set) var hasTakenMessage = false
-  /// How often in a row it has failed without having taken a message.
+  /// How often in a row it has failed, by an error of its own or of a child, without having taken a message.
   private(set) var failedStarts = 0
 
   /// Whether a stop was requested before it had ended.
@@ -84,31 +84,42 @@ struct ActorStateMachine {
     /// Run the body again.
     case restart
     case end(ActorEnd)
-    /// Ask the supervisor about a failure.
-    case judge(any Error, mayRestart: Bool)
+    /// Ask the supervisor about a failure: the body's own, or the error that a child has escalated.
+    case judge(any Error, isEscalated: Bool, mayRestart: Bool)
   }
 
   /// The body has ended, or was not begun.
   mutating func bodyEnded(_ failure: (any Error)?) -> Outcome {
+    // A run counts once, though another child may escalate what keeps the next one from beginning.
+    let isFailedStart = isRunning && !hasTakenMessage
     isRunning = false
     switch request {
     case .stop: return .end(.cancelled)
     case .restart: return .restart
     case .fail(let error):
       request = nil
-      return .judge(error, mayRestart: true)
+      // The child may fail at its start, in each run again.
+      if isFailedStart { failedStarts += 1 }
+      return .judge(error, isEscalated: true, mayRestart: failedStarts <= Self.startAttempts)
     case nil:
       guard let failure else { return .end(.finished) }
-      if !hasTakenMessage { failedStarts += 1 }
-      return .judge(failure, mayRestart: failedStarts <= Self.startAttempts)
+      if isFailedStart { failedStarts += 1 }
+      return .judge(failure, isEscalated: false, mayRestart: failedStarts <= Self.startAttempts)
     }
   }
 
   /// The actor has ended.
-  mutating func finish(_ end: ActorEnd) {
+  ///
+  /// - Returns: the error that a child has escalated behind the end of the body, while the children were stopped: it decides
+  ///   about nothing any more. It may be the last copy, so it is let go of without a lock.
+  mutating func finish(_ end: ActorEnd) -> (any Error)? {
     self.end = end
+    guard case .fail(let error)? = request else { return nil }
+    request = nil
+    return error
   }
 
-  /// One that fails before it takes a message would be started again and again, with nothing ever gained.
+  /// One that fails, or one of whose children fails, before it takes a message would be started again and again, with nothing
+  /// ever gained.
   static var startAttempts: Int { 10 }
 }

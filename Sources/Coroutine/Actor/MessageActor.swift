@@ -34,7 +34,8 @@ import Synchronization
 /// - **Failures.** An actor that throws ends, unless it has a supervisor: that of `Mailbox.launch`, which starts
 ///   children, or a `Supervisor`. The body makes the state: when it is run again, everything in it is as in the
 ///   beginning, and the mailbox is as it was. An error outside of any message that ends it, while it has no watcher, is
-///   reported through `CoroutineErrors.unhandled`.
+///   reported through `CoroutineErrors.unhandled`. So is one that its body throws when it is to end, or to start again, for
+///   another reason: it changes nothing about that. (A `CancellationError` is none.)
 /// - **Cycles.** An actor that asks itself, or asks one that waits for it, gets `AskCycle` instead of waiting for
 ///   ever. The same holds for a wait for the promise of a `send`, for a promise that `then` derives from it, and for
 ///   several by `values(of:)`. Where the answer will come from elsewhere, `Reply.handedOn()` says so. A coroutine that
@@ -312,8 +313,6 @@ extension MessageActor {
 extension ActorCore {
   fileprivate final func throwFailure() throws {
     if case .failed(let error) = ending { throw error }
-    // It never got a stack.
-    if let error = coroutine.failure { throw error }
   }
 }
 

@@ -75,6 +75,7 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
     if let owner { return owner.request(.fail(error)) }
     CoroutineErrors.report(error, of: name.isEmpty ? "a supervisor" : "supervisor \"\(name)\"")
     close()
+    // The one that has failed among them: its body may go on, though `handleEach` has thrown.
     for child in lock.withLock({ children.all }).reversed() { child.request(.stop) }
   }
 

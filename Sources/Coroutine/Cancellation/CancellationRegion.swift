@@ -27,8 +27,8 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   let deadline: Unmanaged<DeadlineTimer>?
   /// Where on a stack it was opened: by this a generator knows its own ones.
   let frameAddress: UInt
-  /// The code that runs in it writes it, holding the old list's lock, the new list's and `listLock`; so that code may read
-  /// it without a lock.
+  /// The code that runs in it writes it, holding the old list's lock, the new list's and `listLock`, that one last; so that
+  /// code may read it without a lock. All others hold `listLock`.
   private var list: List
   private let listLock = Lock()
   /// The next one outwards. Written by the code that runs in it, which reads it without a lock.
@@ -153,7 +153,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
       return .passRetained(core)
     case .generator(let regions):
       regions.lock.lock()
-      if case .generator(let now) = list, now === regions { isDone = true }
+      isDone = isIn(regions)
       let handlers = isDone && note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
       regions.lock.unlock()
       tell(CancelReach(handlers: handlers))
@@ -170,9 +170,22 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   /// The list that it is in. From any thread.
   var currentList: List { listLock.withLock { list } }
 
-  /// Whether it is in the list of `core`, whose lock is held.
+  /// Whether it is in the list of `core`, whose lock is held: then it stays there as long. It may be in another one, or on its
+  /// way from that to a third, with locks that are not held; so `listLock` guards the look. (And the comparison: what the list
+  /// refers to is not let go of here.)
   func isIn(_ core: CoroutineCore) -> Bool {
-    if case .coroutine(let now) = list { now === core } else { false }
+    listLock.withLock {
+      guard case .coroutine(let now) = list else { return false }
+      return now === core
+    }
+  }
+
+  /// The same for the regions of a generator.
+  func isIn(_ regions: DetachedRegions) -> Bool {
+    listLock.withLock {
+      guard case .generator(let now) = list else { return false }
+      return now === regions
+    }
   }
 
   private func note(_ reason: any Error) -> Bool {

@@ -40,7 +40,12 @@ extension CancellationRegion {
         guard let found else { continue }
         return found
       // What is around it is known when the generator goes on.
-      case .generator(let regions): return (regions.lock.withLock { Self.deadlines(from: outer).deadlines }, nil)
+      case .generator(let regions):
+        let found = regions.lock.withLock { () -> [DeadlineTimer]? in
+          isIn(regions) ? Self.deadlines(from: outer).deadlines : nil
+        }
+        guard let found else { continue }
+        return (found, nil)
       case .none: return ([], nil)
       }
     }

@@ -158,7 +158,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// The owner that a cancel reaches in its place. On the coroutine itself: its owner is alive then.
   var owner: (any CoroutineOwner)? { nil }
 
-  /// It will not run: lets go of what its body captured. An owner may learn of the end by that.
+  /// It will not run, for the reason that is its outcome: lets go of what its body captured. An owner may learn of the end by
+  /// that.
   @usableFromInline
   func dropBody() { body = nil }
 
@@ -422,8 +423,9 @@ extension CoroutineCore {
     // A debugger that came between may have found it, and it shall not end meanwhile. litmus: freeze-none
     if coroutine_inspection_requested() { Freeze.waitForEnd() }
     dropInheritedBindings()
-    dropBody()
+    // Before the body goes: what goes with it may tell others why.
     outcome = .failure(error)
+    dropBody()
     if coroutine_notes_are_taken() { noteTurnEnd(.finish) }
     end()
     return nil

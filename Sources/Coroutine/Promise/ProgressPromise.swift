@@ -77,7 +77,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     guard let start else { missingFunction() }
     let (promise, resolver) = Self.makePromise(name: name, keeping: policy)
     self = promise
-    storage.work(on: SchedulerReference(scheduler), name: name) { resolver.run(start) }
+    storage.work(on: SchedulerReference(scheduler), name: name) { _ in resolver.run(start) }
   }
 
   /// A promise and its resolver, apart: for work that is started elsewhere.

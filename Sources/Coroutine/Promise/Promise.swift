@@ -65,7 +65,7 @@ public struct Promise<Value: Sendable>: Sendable {
     guard let start else { missingFunction() }
     let (promise, resolver) = Self.makePromise(name: name)
     self = promise
-    storage.work(on: SchedulerReference(scheduler), name: name) { resolver.run(start) }
+    storage.work(on: SchedulerReference(scheduler), name: name) { _ in resolver.run(start) }
   }
 
   /// A promise that is fulfilled already.
@@ -105,6 +105,10 @@ public struct Promise<Value: Sendable>: Sendable {
 
   /// Rejects the promise with a `CancellationError`, and calls the `onCancel` handlers before the waiters go on.
   /// Callable from any thread. Without effect once it is settled.
+  ///
+  /// A handler that cancels another promise goes on when the handlers of that one have run, inside of its call. So each
+  /// promise of a chain that is cancelled in this way takes a part of the canceller's stack. Some dozens are no matter;
+  /// thousands overflow it: there a handler should start a coroutine that cancels the next one.
   ///
   /// - Returns: whether it was still pending.
   @discardableResult
@@ -215,13 +219,15 @@ extension Promise {
   /// Whether it was cancelled: it is rejected with a `CancellationError`.
   public var isCancelled: Bool { storage.phase == .cancelled }
 
-  /// The value, if it is fulfilled by now. Does not wait.
+  /// The value, if it is fulfilled by now. Does not wait. Who asks a rejected promise for it does not count as a reader of
+  /// the error.
   @inlinable
   public var value: Value? {
-    if case .success(let value)? = storage.currentOutcome { value } else { nil }
+    guard storage.hasValue, case .success(let value)? = storage.outcome else { return nil }
+    return value
   }
 
-  /// The error, if it is rejected by now. Does not wait.
+  /// The error, if it is rejected by now. Does not wait. Who gets it has handled it: it needs no report.
   @inlinable
   public var error: (any Error)? {
     if case .failure(let error)? = storage.currentOutcome { error } else { nil }

@@ -4,7 +4,8 @@
 ///
 /// **When and where the closures run.** Each runs once, as a coroutine: it may wait. Those of one promise run one after
 /// another, in the order in which they were registered, however they are mixed and on whichever schedulers; also those that
-/// are registered after the settlement, which is why none ever runs before its registration has returned. One that waits
+/// are registered after the settlement. None ever runs inside `then` or `fulfill`: on one serial scheduler not before the
+/// registration has returned; on a pool of several threads it may run beside the code behind `then`. One that waits
 /// for long holds up those behind it: return a promise, or start a coroutine. One that waits for the very promise that it
 /// makes waits for ever. They run on the scheduler that was given; by default on that of the coroutine that registers them,
 /// outside of one on the pool; code of the main actor (a method, or `{ @MainActor in … }`) on the main queue; with the

@@ -24,6 +24,10 @@ package class PromiseCore: Waitable, @unchecked Sendable {
     }
   }
 
+  /// Whether it is fulfilled; if so, the caller may read the value. It is no reader of an error.
+  @usableFromInline
+  final var hasValue: Bool { phase == .fulfilled }
+
   @usableFromInline
   enum Settlement {
     case done
@@ -161,19 +165,6 @@ extension PromiseCore {
   final func dequeue(_ node: UnsafeMutablePointer<WaitNode>) { machine.withdraw(node) }
 }
 
-// MARK: - Being worked on
-
-extension PromiseCore {
-  /// Starts the coroutine that does the work, and is cancelled with the promise.
-  final func work(
-    on scheduler: consuming SchedulerReference, name: String, _ body: sending @escaping () -> Void
-  ) {
-    let work = CoroutineStorage<Void, Never>.create(on: scheduler, name: name, stackSize: nil, body: body)
-    onCancel { work.cancel(reason: nil) }
-    work.schedule()
-  }
-}
-
 // MARK: - Being told
 
 extension PromiseCore {
@@ -187,11 +178,15 @@ extension PromiseCore {
   }
 
   /// No longer calls `listener`, unless it is being called this moment.
-  final func leave(_ listener: WaitListener) {
+  final func leave(_ listener: WaitListener) { _ = withdraw(listener) }
+
+  /// The same. Whether this keeps it from being called.
+  final func withdraw(_ listener: WaitListener) -> Bool {
     lock.lock()
     let wasQueued = machine.withdraw(listener.node)
     lock.unlock()
     if wasQueued { listener.leave() }
+    return wasQueued
   }
 
   /// A caller has the outcome, or will have it: an error needs no report.
@@ -305,7 +300,7 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
       settle(.failure(PromiseFollowsItself()))
       return
     }
-    PromiseStep(from: other, to: self, on: scheduler) { .settled($0) }
+    PromiseFollower(of: other, settling: self, on: scheduler)
   }
 }
 

@@ -368,11 +368,3 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   private var description: String { WaitText.scope(name) }
 }
-
-/// Whether two errors are one that was passed on. Two that say the same may be two failures: neither must be lost.
-private func isSame(_ left: any Error, _ right: any Error) -> Bool { box(of: left) == box(of: right) }
-
-private func box(of error: any Error) -> UInt {
-  // An `any Error` is a pointer to a box, which goes from throw to throw as it is. (Without the `as` it would be opened.)
-  unsafeBitCast(error as any Error, to: UInt.self)
-}
