@@ -193,6 +193,16 @@ import Testing
     machine.noteMessage()
     _ = machine.request(.fail(Failure()))
     if case .judge(_, _, let mayRestart) = machine.bodyEnded(nil) { #expect(mayRestart) }
+    // So is one of a child's.
+    for _ in 0..<3 * ActorStateMachine.startAttempts {
+      _ = machine.begin()
+      machine.noteGain()
+      _ = machine.request(.fail(Failure()))
+      guard case .judge(_, _, true) = machine.bodyEnded(nil) else {
+        Issue.record("a child's message was no gain")
+        break
+      }
+    }
   }
 
   /// A child may escalate an error while the children are stopped.

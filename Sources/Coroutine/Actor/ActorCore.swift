@@ -278,6 +278,13 @@ extension ActorCore {
     isFresh = false
     (verdict, isFailureKnown) = (nil, false)
     lock.withLock { life.noteMessage() }
+    parent?.noteGain()
+  }
+
+  /// A child has taken a message: starting this one, whose body may only supervise, was of use.
+  final func noteGainOfChild() {
+    lock.withLock { life.noteGain() }
+    parent?.noteGain()
   }
 
   /// What is in the mailbox is not handled any more, nor what would come.

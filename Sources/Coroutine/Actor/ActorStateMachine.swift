@@ -45,7 +45,7 @@ struct ActorStateMachine {
   private(set) var isRunning = false
   /// Whether the body has taken a message since it was started.
   private(set) var hasTakenMessage = false
-  /// How often in a row it has failed, by an error of its own or of a child, without having taken a message.
+  /// How often in a row it has failed, by an error of its own or of a child, without a message that it or a child has taken.
   private(set) var failedStarts = 0
 
   /// Whether a stop was requested before it had ended.
@@ -77,8 +77,11 @@ struct ActorStateMachine {
   /// The body takes its first message.
   mutating func noteMessage() {
     hasTakenMessage = true
-    failedStarts = 0
+    noteGain()
   }
+
+  /// It was started for something: a child has taken a message.
+  mutating func noteGain() { failedStarts = 0 }
 
   enum Outcome {
     /// Run the body again.

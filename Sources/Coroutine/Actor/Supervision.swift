@@ -46,8 +46,8 @@ public struct Supervision: Sendable {
   /// - Parameters:
   ///   - strategy: the actors that a directive concerns.
   ///   - limit: how many failures within `window` are answered by starting again; `nil`: all of them. One that fails before
-  ///     it has taken a message, by an error of its own or one that a child has escalated, is started again 10 times in a row
-  ///     at most.
+  ///     it or a child has taken a message, by an error of its own or one that a child has escalated, is started again 10
+  ///     times in a row at most.
   ///   - window: the time that counts for `limit`.
   ///   - beyondLimit: what happens to the failure after that: `.stop` or `.escalate`; others trap.
   ///   - decide: what to do about an error. Called on the coroutine that failed, not under a lock; must not suspend. Without

@@ -71,6 +71,9 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
     }
   }
 
+  /// A child has taken its first message since it was started. On that child's coroutine.
+  func noteGain() { owner?.noteGainOfChild() }
+
   private func escalate(_ error: any Error) {
     if let owner { return owner.request(.fail(error)) }
     CoroutineErrors.report(error, of: name.isEmpty ? "a supervisor" : "supervisor \"\(name)\"")
