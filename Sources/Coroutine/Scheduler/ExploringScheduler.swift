@@ -130,3 +130,9 @@ extension CoroutineCore {
   /// Where the tasks run that it begins and waits for: on its scheduler, if that explores.
   final var taskExecutor: (any TaskExecutor)? { explorer }
 }
+
+/// Where a task of the runtime's own runs that works for the calling code, so that it stays a part of the run which that is a part
+/// of: on the coroutine's explorer, else where the calling task prefers to run; `nil`: on Swift's pool.
+var preferredExecutor: (any TaskExecutor)? {
+  CoroutineCore.current?.taskExecutor ?? withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
+}

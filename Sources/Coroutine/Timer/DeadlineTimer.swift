@@ -51,6 +51,9 @@ package class DeadlineTimer: TimerTarget, HiddenFromMirrors, @unchecked Sendable
   /// That of a task which sleeps in place of a timer; `nil`: that of the code that starts it. Asked by the code that begins or
   /// moves it.
   package var sleeperPriority: TaskPriority? { nil }
+
+  /// Where that task runs; `nil`: on Swift's pool. Asked as above.
+  package var sleeperExecutor: (any TaskExecutor)? { nil }
 }
 
 // MARK: - By its owner
@@ -179,7 +182,7 @@ extension DeadlineTimer {
     case .armed: break
     case .passed: expire()
     case .sleeper(let sleeper, let instant):
-      sleeper.start(priority: sleeperPriority, until: instant) { self.expire() }
+      sleeper.start(on: sleeperExecutor, priority: sleeperPriority, until: instant) { self.expire() }
     }
   }
 
@@ -241,8 +244,11 @@ private final class Sleeper: @unchecked Sendable {
   @exclusivity(unchecked) private var task: Task<Void, Never>?
 
   /// By the code that has made it, not under a lock. It may have been taken back by then.
-  func start(priority: TaskPriority?, until instant: any ClockMoment, _ expire: @escaping @Sendable () -> Void) {
-    let task = Task(priority: priority) {
+  func start(
+    on executor: (any TaskExecutor)?, priority: TaskPriority?, until instant: any ClockMoment,
+    _ expire: @escaping @Sendable () -> Void
+  ) {
+    let task = Task<Void, Never>(executorPreference: executor, priority: priority) {
       // A clock that throws lets the body take its time.
       guard (try? await instant.sleep()) != nil, self.settle() else { return }
       expire()
