@@ -21,9 +21,9 @@ import Synchronization
 /// coroutine waits for, for 20 real milliseconds.
 ///
 /// A coroutine that names another scheduler (`on: .pool`) is not one of them, but goes by the same time. While it computes the
-/// time stands still: as long as it does where its end is waited for by `get()`, for a second where the test waits for anything
-/// else that it may bring, for 20 milliseconds where the test only sleeps. Before that it waits for its turn, where its scheduler
-/// has other work: up to ten seconds.
+/// time stands still: as long as it does where a coroutine or task of the test waits for its end (by `get()`, in a `select`, or
+/// at the end of its scope), for a second where the test waits for anything else that it may bring, for 20 milliseconds where
+/// the test only sleeps. Before that it waits for its turn, where its scheduler has other work: up to ten seconds.
 ///
 /// Where there is no time to go on to, what is waited for may still come from another thread. For the whole `limit` the run waits
 /// for coroutines on other schedulers, for a promise and for `withSuspension`, which a callback may settle; for a second, whatever

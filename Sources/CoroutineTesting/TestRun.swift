@@ -573,8 +573,6 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .nothing: patience.limit
       case .end: min(patience.limit, Self.moment)
       }
-    /// The outsiders whose ends are waited for.
-    var joined: Set<UInt64> = []
     var onlyTimeIsAwaited = true
     for member in members.values {
       guard !away.contains(member.core.id) else {
@@ -590,9 +588,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .blocking: limit = patience.limit
       case .async: limit = max(limit, some)
       case .join:
-        guard let stranger = stranger(reason) else { break }
-        joined.insert(stranger.id)
-        limit = max(limit, some)
+        if isForStranger(reason) { limit = max(limit, some) }
       case .read, .write, .accept, .connect, .select:
         guard reason.isAnyDescriptorReady != nil else { break }
         _ = EventPoller.deliverEvents()
@@ -611,7 +607,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .nothing, .end: some
       }
     lookAtOutsiders(since: begin, outlook) {
-      joined.contains($0) && outlook == .timers ? patience.limit : limitForOutsiders
+      outlook == .timers && isEndAwaited($0) ? patience.limit : limitForOutsiders
     }
     limit = max(limit, awaited.values.max() ?? .zero)
     let end = begin.addingSaturated(limit.nanosecondsRoundedUp)
@@ -622,12 +618,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// Finds out which of the coroutines that were launched on other schedulers to wait for, and how long: whatever a member
   /// waits for, it may come from there.
-  private func lookAtOutsiders(since begin: UInt64, _ outlook: Outlook, _ limit: (UInt64) -> Duration) {
+  private func lookAtOutsiders(since begin: UInt64, _ outlook: Outlook, _ limit: (CoroutineCore) -> Duration) {
     releaseEndedOutsiders()
     let now = TimerService.shared.kernelTime
     awaited = [:]
     for core in lock.withLock({ outsiders.cores }) where !core.isFinished {
-      var limit = limit(core.id)
+      var limit = limit(core)
       if !core.isSuspended {
         let longest = max(limit, min(patience.limit, Outsiders.queueing))
         if core.isReady {
@@ -655,10 +651,17 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   private func forgetOutsider(_ outsider: UInt64) { (busy[outsider], lastQueued[outsider]) = (nil, nil) }
 
-  /// The coroutine, no part of the run, whose end this wait is for.
-  private func stranger(_ reason: WaitReason) -> CoroutineCore? {
+  /// Whether this wait is for the end of a coroutine that is no part of the run.
+  private func isForStranger(_ reason: WaitReason) -> Bool {
     // Also where it has ended: then its thread is about to say so.
-    guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return nil }
-    return members[core.id] == nil ? core : nil
+    guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return false }
+    return members[core.id] == nil
+  }
+
+  /// Whether a member or a task waits for the outsider's end, by itself or with that of the other children of its scope.
+  private func isEndAwaited(_ outsider: CoroutineCore) -> Bool {
+    func isMember(_ id: UInt64) -> Bool { members[id] != nil }
+    return outsider.isAwaited(by: isMember)
+      || (outsider.familyOfLiving as? ScopeStorage)?.isAwaited(by: isMember) ?? false
   }
 }

@@ -127,12 +127,40 @@ extension CoroutineCore {
     if case .other(let scheduler) = scheduler { scheduler.explorer } else { nil }
   }
 
+  /// Whether a task waits for its end, or a coroutine for whose number `isMember`. From any thread.
+  package final func isAwaited(by isMember: (UInt64) -> Bool) -> Bool {
+    lock.withLock { completion.waiters.hasWaiter(isMember) }
+  }
+
+  /// The family that waits for its end; `nil` if there is none, or it has ended. From any thread.
+  package final var familyOfLiving: CoroutineFamily? {
+    // An end is said under the lock, and the family learns of it after that: it is there until then.
+    lock.withLock { completion.isFinished ? nil : family?.takeUnretainedValue() }
+  }
+
   /// Where the tasks run that it begins and waits for: on its scheduler, if that explores.
   final var taskExecutor: (any TaskExecutor)? { explorer }
 }
 
-/// Where a task of the runtime's own runs that works for the calling code, so that it stays a part of the run which that is a part
-/// of: on the coroutine's explorer, else where the calling task prefers to run; `nil`: on Swift's pool.
+extension WaitQueue {
+  /// Whether a task waits in it, or a coroutine for whose number `isMember`. Those that have given up but not yet left count,
+  /// too. Under its owner's lock.
+  func hasWaiter(_ isMember: (UInt64) -> Bool) -> Bool {
+    var next = list.first
+    while let node = next {
+      switch node.pointee.waiter {
+      case .task: return true
+      case .coroutine(let core): if core._withUnsafeGuaranteedRef({ isMember($0.id) }) { return true }
+      case .thread, .listener: break
+      }
+      next = node.pointee.next
+    }
+    return false
+  }
+}
+
+/// Where a task of the runtime's own runs that works for the calling code, so that it is a part of the same run: on the
+/// coroutine's explorer, else where the calling task prefers to run; `nil`: on Swift's pool.
 var preferredExecutor: (any TaskExecutor)? {
   CoroutineCore.current?.taskExecutor ?? withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
 }

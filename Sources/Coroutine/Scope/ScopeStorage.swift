@@ -363,6 +363,11 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     .scope(UInt(bitPattern: Unmanaged.passUnretained(self).toOpaque()))
   }
 
+  /// Whether a task waits for the children, or a coroutine for whose number `isMember`. From any thread.
+  package func isAwaited(by isMember: (UInt64) -> Bool) -> Bool {
+    lock.withLock { machine.joiners.hasWaiter(isMember) }
+  }
+
   /// How many wait for the children, those included that have given up but not yet left.
   var joinerCount: Int { lock.withLock { machine.joiners.count } }
 
