@@ -450,8 +450,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   func reachOperation(_ core: CoroutineCore) { decide(whether: core) }
 
-  func chooseCase(of count: Int, _ core: CoroutineCore) -> Int {
-    // What runs elsewhere for a while is no part of the schedule.
+  func chooseCase(of count: Int) -> Int {
+    // What runs elsewhere is no part of the schedule.
     guard isCurrent else { return Int.random(in: 0..<count) }
     return (usualCases.next(below: count) + choose(.selectCase, of: count) { [] }) % count
   }

@@ -79,10 +79,10 @@ import Testing
       case .ofCoroutine: try Coroutine(on: .pool) { work() }.get()
       case .ofCoroutineInTask: try Coroutine.await { try await Coroutine(on: .pool) { work() }.get() }
       case .ofChoice:
-        let outsider = Coroutine(on: .pool) { work() }
+        let (outsider, never) = (Coroutine(on: .pool) { work() }, Channel<Int>())
         try select {
           outsider.onValue { _ in }
-          Channel<Int>().onReceive { _ in }
+          never.onReceive { _ in }
         }
       case .ofScope:
         try withScope { scope in

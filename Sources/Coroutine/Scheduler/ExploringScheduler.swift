@@ -25,8 +25,8 @@ package protocol ExploringScheduler: SharingScheduler, TaskExecutor {
   /// that is.
   func willRunElsewhere(_ core: CoroutineCore)
 
-  /// Which of `count` cases a select of a coroutine of its own looks at first.
-  func chooseCase(of count: Int, _ core: CoroutineCore) -> Int
+  /// Which of `count` cases a select of a coroutine of its own, or of a task of the run's, looks at first. From any thread.
+  func chooseCase(of count: Int) -> Int
 }
 
 extension ExploringScheduler {
@@ -61,6 +61,9 @@ extension SchedulerReference {
   ///
   /// A run has a virtual time: where there is none, it is the flag for that alone that is looked at.
   static var run: SchedulerReference? { TimerService.virtual == nil ? nil : ofTasks }
+
+  /// The same scheduler, if it explores.
+  var explorer: (any ExploringScheduler)? { if case .other(let other) = self { other.explorer } else { nil } }
 
   @TaskLocal fileprivate static var ofTasks: SchedulerReference?
 }
@@ -114,18 +117,10 @@ extension CoroutineCore {
   @usableFromInline @inline(never)
   final func seed(forCases count: Int) -> UInt64 {
     guard count > 1, let explorer else { return id }
-    let first = explorer.chooseCase(of: count, self)
-    var seed: UInt64 = 0
-    while true {
-      var random = RandomWord(seed: seed)
-      if random.next(below: count) == first { return seed }
-      seed &+= 1
-    }
+    return RandomWord.seed(forFirst: explorer.chooseCase(of: count), below: count)
   }
 
-  final var explorer: (any ExploringScheduler)? {
-    if case .other(let scheduler) = scheduler { scheduler.explorer } else { nil }
-  }
+  final var explorer: (any ExploringScheduler)? { scheduler.explorer }
 
   /// Whether a task waits for its end, or a coroutine for whose number `isMember`. From any thread.
   package final func isAwaited(by isMember: (UInt64) -> Bool) -> Bool {
