@@ -21,12 +21,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   let sharedAccesses = SharedAccesses()
 
   private let source: any ScheduleSource
-  private let options: ExplorationOptions
+  let options: ExplorationOptions
   /// How long at most it waits, in real time, for what is not a part of it.
   private let patience: Patience
   private let thread: coroutine_system_thread
   /// When the run must have ended, in real time.
-  private let end: UInt64?
+  let end: UInt64?
 
   /// The coroutines and tasks that could go on, in the order in which they became ready.
   private var ready: [Runnable] = []
@@ -63,7 +63,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var turns = 0
   private var problem: ScheduleProblem?
   /// The run is over, as far as it counts: what is left is cancelled.
-  private var isOver = false
+  private(set) var isOver = false
   /// Whether a coroutine was woken from another thread.
   private var hadHelp = false
   /// That it waits at its end.
@@ -77,7 +77,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var hasEnded = false
   /// The coroutines that have not ended by then, by their numbers in the process. Guarded by the lock.
   private var leftOver: Set<UInt64> = []
-  private let arrival = ThreadSemaphore()
+  let arrival = ThreadSemaphore()
 
   /// So long another thread may be late with what it has begun.
   static let moment = Duration.seconds(1)
@@ -95,7 +95,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   }
 
   /// What may happen in the run if nothing comes from outside.
-  private enum Outlook {
+  enum Outlook {
     /// The time goes on.
     case timers
     case nothing
@@ -252,6 +252,13 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     // In their order, as each may wake others where it goes.
     for id in beginners where members[id]?.core.isFinished ?? true { forget(id) }
     beginners.removeAll { members[$0] == nil }
+  }
+
+  /// Runs the task that has been ready for longest. False: none is.
+  func runTask() -> Bool {
+    guard let index = ready.firstIndex(where: { if case .task = $0 { true } else { false } }) else { return false }
+    run(ready.remove(at: index))
+    return true
   }
 
   /// It has ended. As it goes, an error of its that no caller has got is this run's, which looks at the members then: so they are
@@ -518,7 +525,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  private func emptyInbox() {
+  func emptyInbox() {
     let arrived = lock.withLock {
       defer { inbox = [] }
       return inbox
@@ -553,8 +560,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         // One that was looked at may have woken another just before that.
         if arrival.wait(until: begin) { return true }
         if begin < end {
-          waitedInVain += now - begin
-          busy.merge(awaited, uniquingKeysWith: max)
+          noteWaitInVain(since: begin, until: now)
         }
         return false
       }
@@ -563,8 +569,14 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
+  /// What it has waited for has not come.
+  func noteWaitInVain(since begin: UInt64, until now: UInt64) {
+    waitedInVain += now - begin
+    busy.merge(awaited, uniquingKeysWith: max)
+  }
+
   /// Until when to wait for what is no part of the run, if none could go on since `begin`.
-  private func endOfPatience(since begin: UInt64, _ outlook: Outlook) -> UInt64 {
+  func endOfPatience(since begin: UInt64, _ outlook: Outlook) -> UInt64 {
     var limit = Duration.zero
     // What may be over soon, or wait for the run's time.
     let some =
@@ -574,7 +586,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .end: min(patience.limit, Self.moment)
       }
     var onlyTimeIsAwaited = true
-    for member in members.values {
+    // None is ready, but for those that wait for the thread, and for nothing else, while another one keeps it.
+    let waitForThread = Set(ready.map(\.number))
+    for member in members.values where !waitForThread.contains(member.number) {
       guard !away.contains(member.core.id) else {
         onlyTimeIsAwaited = false
         // While it computes no time passes.

@@ -25,6 +25,12 @@ package protocol ExploringScheduler: SharingScheduler, TaskExecutor {
   /// that is.
   func willRunElsewhere(_ core: CoroutineCore)
 
+  /// A coroutine of its own waits that is pinned to the calling thread, the only one that the scheduler has: returns when that
+  /// may go on. Its waker gives it the turn directly, on whichever thread.
+  ///
+  /// - Parameter hasTurn: whether it has; waits for that until a deadline, by the kernel's time. Once true, it is taken.
+  func keepThread(for core: CoroutineCore, untilTurn hasTurn: (_ deadline: UInt64) -> Bool)
+
   /// Which of `count` cases a select of a coroutine of its own, or of a task of the run's, looks at first. From any thread.
   func chooseCase(of count: Int) -> Int
 }
