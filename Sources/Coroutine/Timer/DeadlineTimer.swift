@@ -62,7 +62,12 @@ extension DeadlineTimer {
   /// Begins, before another thread knows of it. A deadline that is `WaitDeadline.now` expires at once, here.
   package final func begin(at deadline: UInt64) {
     machine.begin(at: .timer(deadline))
-    if deadline == WaitDeadline.now { expire() } else { TimerService.shared.arm(self, at: deadline) }
+    switch deadline {
+    case WaitDeadline.now: expire()
+    // Not armed: a virtual time would go on to it.
+    case WaitDeadline.never: break
+    default: TimerService.shared.arm(self, at: deadline)
+    }
   }
 
   /// Begins, by a clock.
@@ -157,7 +162,8 @@ extension DeadlineTimer {
   }
 
   private enum Start {
-    case armed
+    /// A timer is armed, or none is needed.
+    case ahead
     /// The time is up.
     case passed
     case sleeper(Sleeper, any ClockMoment)
@@ -168,8 +174,9 @@ extension DeadlineTimer {
     switch moment {
     case .timer(let deadline):
       guard deadline > TimerService.shared.now else { return .passed }
-      TimerService.shared.arm(self, at: deadline)
-      return .armed
+      // As in `begin`.
+      if deadline != WaitDeadline.never { TimerService.shared.arm(self, at: deadline) }
+      return .ahead
     case .clock(let instant):
       let sleeper = Sleeper()
       self.sleeper = sleeper
@@ -179,7 +186,7 @@ extension DeadlineTimer {
 
   private func finish(_ start: Start) {
     switch start {
-    case .armed: break
+    case .ahead: break
     case .passed: expire()
     case .sleeper(let sleeper, let instant):
       sleeper.start(on: sleeperExecutor, priority: sleeperPriority, until: instant) { self.expire() }
@@ -188,8 +195,10 @@ extension DeadlineTimer {
 
   /// Under the lock: whether the time was not up, so that nothing expires; what slept, which is to be cancelled after it.
   private func disarm() -> (wasAhead: Bool, stopped: Sleeper?) {
-    guard let sleeper = sleeper.take() else { return (TimerService.shared.disarm(self), nil) }
-    return (sleeper.settle(), sleeper)
+    if let sleeper = sleeper.take() { return (sleeper.settle(), sleeper) }
+    // Nothing was armed, and the time is never up.
+    if case .timer(WaitDeadline.never) = machine.moment { return (true, nil) }
+    return (TimerService.shared.disarm(self), nil)
   }
 
   private static func moment<C: Clock>(of instant: C.Instant, _ clock: C) -> Moment where C.Duration == Duration {
