@@ -37,8 +37,8 @@ import Synchronization
 /// caller has got it.
 ///
 /// One that was launched on another scheduler and waits at the end is neither reported nor cancelled: it may be meant to
-/// outlive the test. Its time stands still from then on. Cancel it in the test, launch it in a scope, or give the tested code its
-/// scheduler as a parameter: with `.inherited` it is a part of the run.
+/// outlive the test. Its time stands still from then on. Cancel it in the test, launch it in a scope, or give the tested code
+/// its scheduler as a parameter: with `.inherited` it is a part of the run.
 ///
 /// - Parameters:
 ///   - limit: so long it waits, in real time, for what comes from outside of the test, and so long the test may take.

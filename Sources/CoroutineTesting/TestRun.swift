@@ -279,30 +279,47 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
     let saysSoAt = endOfReturns
     var rest = 10_000
-    while !members.isEmpty, rest > 0 {
-      rest -= 1
+    while !(members.isEmpty && ready.isEmpty), rest > 0 {
       // Those that others have woken, by the cancel among them.
       emptyInbox()
       if !ready.isEmpty {
+        rest -= 1
         run(ready.removeFirst())
-      } else if let due = timers.nextDeadline {
-        timers.advance(to: due)
       } else if !waitForReturns(sayingSoAt: saysSoAt) {
-        break
+        // While one computes elsewhere its time stands still, as before.
+        guard let due = timers.nextDeadline else { break }
+        rest -= 1
+        timers.advance(to: due)
       }
     }
+    // Those come back that do when the steps are used up. They have no turn.
     while waitForReturns(sayingSoAt: saysSoAt) { emptyInbox() }
+    let unbegun = takeUnbegun()
     let (late, unwatched) = lock.withLock {
       hasEnded = true
       leftOver = Set(members.keys)
       defer { (inbox, outsiders) = ([], Outsiders()) }
-      return (inbox, outsiders)
+      return (unbegun + inbox, outsiders)
     }
     // Without the lock: whatever goes with them may launch others.
     withExtendedLifetime(unwatched) {}
     for incoming in late where !isLeftOver(incoming) { runElsewhere(incoming) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
+  }
+
+  /// What is ready but no coroutine that has begun. It goes on without the run, as what comes later.
+  private func takeUnbegun() -> [Incoming] {
+    defer { ready = [] }
+    return ready.compactMap { runnable -> Incoming? in
+      switch runnable {
+      case .task(let job): return .task(job)
+      case .coroutine(let member) where !member.core.hasBegun:
+        members[member.core.id] = nil
+        return .coroutine(.passUnretained(member.core))
+      case .coroutine: return nil
+      }
+    }
   }
 
   /// How long it waits at its end without a word: as long as the rest of its patience, or for a moment.
@@ -531,7 +548,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       return inbox
     }
     for incoming in arrived {
-      hadHelp = true
+      // What comes while it cancels what is left had no part in what it has found.
+      if !isOver { hadHelp = true }
       switch incoming {
       case .coroutine(let core): ready.append(.coroutine(member(core.takeUnretainedValue())))
       case .task(let job): ready.append(.task(job))

@@ -128,6 +128,9 @@ extension CoroutineCore {
 
   final var explorer: (any ExploringScheduler)? { scheduler.explorer }
 
+  /// Whether it has had a turn, and not ended. By the thread that may touch it.
+  package final var hasBegun: Bool { block != nil }
+
   /// Whether a task waits for its end, or a coroutine for whose number `isMember`. From any thread.
   package final func isAwaited(by isMember: (UInt64) -> Bool) -> Bool {
     lock.withLock { completion.waiters.hasWaiter(isMember) }
