@@ -235,7 +235,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     held = [:]
     for _ in all { machine.heldStarts() }
     lock.unlock()
-    for child in all.values.sorted(by: { $0.id < $1.id }) where child.claimStart(.outOfTurn) != nil {
+    for child in all.values.sorted(by: { $0.id < $1.id }) {
+      // One that was started since may be held again, for want of a slot: that is started.
+      guard child.claimStart(.outOfTurn, ifHeld: .onDemand) != nil else { continue }
       child.cancel(reason: CancellationError())
       child.schedule()
     }
