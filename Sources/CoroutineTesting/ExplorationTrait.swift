@@ -64,9 +64,10 @@
       Self(plan: ExplorationPlan(exploration: .exhaustively(bound, limit: limit), options: options))
     }
 
-    /// Each `runTest` runs its body by this schedule, which a failure has shown: see `replay(_:turnLimit:_:)`.
-    public static func replaying(_ schedule: String) -> Self {
-      Self(plan: ExplorationPlan(exploration: .replay(schedule), options: ExplorationOptions()))
+    /// Each `runTest` runs its body by this schedule, which a failure has shown, with the options of the exploration that has
+    /// found it: see `replay(_:options:_:)`.
+    public static func replaying(_ schedule: String, options: ExplorationOptions = ExplorationOptions()) -> Self {
+      Self(plan: ExplorationPlan(exploration: .replay(schedule), options: options))
     }
   }
 #endif

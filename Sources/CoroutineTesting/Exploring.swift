@@ -65,10 +65,23 @@ public func explore(
 
 /// Runs a body by the schedule that a `ScheduleFailure` has shown: it fails in the same way.
 ///
+/// - Parameters:
+///   - schedule: the failure's. Its text says where a coroutine may lose its turn, and when the time goes on.
+///   - options: those of the exploration, for all else: which errors are expected, and how many turns the run may take.
+///   - body: the exploration's.
 /// - Throws: `ScheduleFailure`; `ForeignSchedule` if the schedule is not one of this body.
 /// - Precondition: `schedule` is the text of one; not called inside a coroutine: traps.
 @_disfavoredOverload @available(*, noasync, message: "use 'await'")
-public func replay(_ schedule: String, turnLimit: Int = 100_000, _ body: @escaping () throws -> Void) throws {
+public func replay(
+  _ schedule: String, options: ExplorationOptions = ExplorationOptions(), _ body: @escaping () throws -> Void
+) throws {
+  try explore(.replay(schedule), options, body)
+}
+
+/// The form that takes no other option.
+@available(*, deprecated, message: "use the form with 'options', which has the limit among others")
+@_disfavoredOverload @available(*, noasync, message: "use 'await'")
+public func replay(_ schedule: String, turnLimit: Int, _ body: @escaping () throws -> Void) throws {
   try explore(.replay(schedule), ExplorationOptions(turnLimit: turnLimit), body)
 }
 
@@ -94,7 +107,15 @@ public func explore(
 
 /// As the synchronous form; the run has a thread of its own meanwhile.
 public func replay(
-  _ schedule: String, turnLimit: Int = 100_000, _ body: @escaping @Sendable () throws -> Void
+  _ schedule: String, options: ExplorationOptions = ExplorationOptions(), _ body: @escaping @Sendable () throws -> Void
+) async throws {
+  _ = try await RunThread.call { try explore(.replay(schedule), options, body) }
+}
+
+/// The form that takes no other option.
+@available(*, deprecated, message: "use the form with 'options', which has the limit among others")
+public func replay(
+  _ schedule: String, turnLimit: Int, _ body: @escaping @Sendable () throws -> Void
 ) async throws {
   _ = try await RunThread.call { try explore(.replay(schedule), ExplorationOptions(turnLimit: turnLimit), body) }
 }

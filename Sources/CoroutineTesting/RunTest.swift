@@ -21,9 +21,9 @@ import Synchronization
 /// coroutine waits for, for 20 real milliseconds.
 ///
 /// A coroutine that names another scheduler (`on: .pool`) is not one of them, but goes by the same time. While it computes the
-/// time stands still: as long as it does where its end is waited for by `get()`, for a second where the test waits for anything
-/// else that it may bring, for 20 milliseconds where the test only sleeps. Before that it waits for its turn, where its scheduler
-/// has other work: up to ten seconds.
+/// time stands still: as long as it does where a coroutine or task of the test waits for its end (by `get()`, in a `select`, or
+/// at the end of its scope), for a second where the test waits for anything else that it may bring, for 20 milliseconds where
+/// the test only sleeps. Before that it waits for its turn, where its scheduler has other work: up to ten seconds.
 ///
 /// Where there is no time to go on to, what is waited for may still come from another thread. For the whole `limit` the run waits
 /// for coroutines on other schedulers, for a promise and for `withSuspension`, which a callback may settle; for a second, whatever
@@ -35,6 +35,10 @@ import Synchronization
 /// left over. Those that are left are cancelled, and one that computes on another scheduler is waited for, however long: it may
 /// use what the test's caller has. An error of a coroutine, on whichever scheduler, that has ended by then counts as lost if no
 /// caller has got it.
+///
+/// One that was launched on another scheduler and waits at the end is neither reported nor cancelled: it may be meant to
+/// outlive the test. Its time stands still from then on. Cancel it in the test, launch it in a scope, or give the tested code
+/// its scheduler as a parameter: with `.inherited` it is a part of the run.
 ///
 /// - Parameters:
 ///   - limit: so long it waits, in real time, for what comes from outside of the test, and so long the test may take.

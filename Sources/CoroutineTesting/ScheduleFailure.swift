@@ -41,8 +41,8 @@ public struct ScheduleFailure: Error, Sendable {
   public internal(set) var run: Int
   /// With which seed, if it was one of `explore(seeds:)`.
   public internal(set) var seed: Int?
-  /// Whether another run by the same schedule failed in the same way. If not, the body depends on something else: other
-  /// threads, the real time, the order of a `Set`.
+  /// Whether another run by the same schedule failed in the same way. If not, or if none was tried, since other threads had a
+  /// part in this one, the body depends on something else: those, the real time, the order of a `Set`.
   public let isRepeatable: Bool
 
   let text: String
@@ -65,7 +65,7 @@ extension ScheduleFailure: CustomStringConvertible {
     lines += waiting.map { "  " + $0 }
     if !isRepeatable {
       lines.append(
-        "  The same schedule did not fail again: the body depends on other threads, on the real time, or on chance.")
+        "  The same schedule need not fail again: the body depends on other threads, on the real time, or on chance.")
     }
     lines.append("replay(\"\(schedule)\")")
     return lines.joined(separator: "\n")

@@ -21,12 +21,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   let sharedAccesses = SharedAccesses()
 
   private let source: any ScheduleSource
-  private let options: ExplorationOptions
+  let options: ExplorationOptions
   /// How long at most it waits, in real time, for what is not a part of it.
   private let patience: Patience
   private let thread: coroutine_system_thread
   /// When the run must have ended, in real time.
-  private let end: UInt64?
+  let end: UInt64?
 
   /// The coroutines and tasks that could go on, in the order in which they became ready.
   private var ready: [Runnable] = []
@@ -63,7 +63,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var turns = 0
   private var problem: ScheduleProblem?
   /// The run is over, as far as it counts: what is left is cancelled.
-  private var isOver = false
+  private(set) var isOver = false
   /// Whether a coroutine was woken from another thread.
   private var hadHelp = false
   /// That it waits at its end.
@@ -77,7 +77,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var hasEnded = false
   /// The coroutines that have not ended by then, by their numbers in the process. Guarded by the lock.
   private var leftOver: Set<UInt64> = []
-  private let arrival = ThreadSemaphore()
+  let arrival = ThreadSemaphore()
 
   /// So long another thread may be late with what it has begun.
   static let moment = Duration.seconds(1)
@@ -95,7 +95,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   }
 
   /// What may happen in the run if nothing comes from outside.
-  private enum Outlook {
+  enum Outlook {
     /// The time goes on.
     case timers
     case nothing
@@ -254,6 +254,13 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     beginners.removeAll { members[$0] == nil }
   }
 
+  /// Runs the task that has been ready for longest. False: none is.
+  func runTask() -> Bool {
+    guard let index = ready.firstIndex(where: { if case .task = $0 { true } else { false } }) else { return false }
+    run(ready.remove(at: index))
+    return true
+  }
+
   /// It has ended. As it goes, an error of its that no caller has got is this run's, which looks at the members then: so they are
   /// not being changed at that moment.
   private func forget(_ id: UInt64) {
@@ -272,30 +279,47 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
     let saysSoAt = endOfReturns
     var rest = 10_000
-    while !members.isEmpty, rest > 0 {
-      rest -= 1
+    while !(members.isEmpty && ready.isEmpty), rest > 0 {
       // Those that others have woken, by the cancel among them.
       emptyInbox()
       if !ready.isEmpty {
+        rest -= 1
         run(ready.removeFirst())
-      } else if let due = timers.nextDeadline {
-        timers.advance(to: due)
       } else if !waitForReturns(sayingSoAt: saysSoAt) {
-        break
+        // While one computes elsewhere its time stands still, as before.
+        guard let due = timers.nextDeadline else { break }
+        rest -= 1
+        timers.advance(to: due)
       }
     }
+    // Those come back that do when the steps are used up. They have no turn.
     while waitForReturns(sayingSoAt: saysSoAt) { emptyInbox() }
+    let unbegun = takeUnbegun()
     let (late, unwatched) = lock.withLock {
       hasEnded = true
       leftOver = Set(members.keys)
       defer { (inbox, outsiders) = ([], Outsiders()) }
-      return (inbox, outsiders)
+      return (unbegun + inbox, outsiders)
     }
     // Without the lock: whatever goes with them may launch others.
     withExtendedLifetime(unwatched) {}
     for incoming in late where !isLeftOver(incoming) { runElsewhere(incoming) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
+  }
+
+  /// What is ready but no coroutine that has begun. It goes on without the run, as what comes later.
+  private func takeUnbegun() -> [Incoming] {
+    defer { ready = [] }
+    return ready.compactMap { runnable -> Incoming? in
+      switch runnable {
+      case .task(let job): return .task(job)
+      case .coroutine(let member) where !member.core.hasBegun:
+        members[member.core.id] = nil
+        return .coroutine(.passUnretained(member.core))
+      case .coroutine: return nil
+      }
+    }
   }
 
   /// How long it waits at its end without a word: as long as the rest of its patience, or for a moment.
@@ -450,8 +474,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   func reachOperation(_ core: CoroutineCore) { decide(whether: core) }
 
-  func chooseCase(of count: Int, _ core: CoroutineCore) -> Int {
-    // What runs elsewhere for a while is no part of the schedule.
+  func chooseCase(of count: Int) -> Int {
+    // What runs elsewhere is no part of the schedule.
     guard isCurrent else { return Int.random(in: 0..<count) }
     return (usualCases.next(below: count) + choose(.selectCase, of: count) { [] }) % count
   }
@@ -518,13 +542,14 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  private func emptyInbox() {
+  func emptyInbox() {
     let arrived = lock.withLock {
       defer { inbox = [] }
       return inbox
     }
     for incoming in arrived {
-      hadHelp = true
+      // What comes while it cancels what is left had no part in what it has found.
+      if !isOver { hadHelp = true }
       switch incoming {
       case .coroutine(let core): ready.append(.coroutine(member(core.takeUnretainedValue())))
       case .task(let job): ready.append(.task(job))
@@ -553,8 +578,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         // One that was looked at may have woken another just before that.
         if arrival.wait(until: begin) { return true }
         if begin < end {
-          waitedInVain += now - begin
-          busy.merge(awaited, uniquingKeysWith: max)
+          noteWaitInVain(since: begin, until: now)
         }
         return false
       }
@@ -563,8 +587,14 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
+  /// What it has waited for has not come.
+  func noteWaitInVain(since begin: UInt64, until now: UInt64) {
+    waitedInVain += now - begin
+    busy.merge(awaited, uniquingKeysWith: max)
+  }
+
   /// Until when to wait for what is no part of the run, if none could go on since `begin`.
-  private func endOfPatience(since begin: UInt64, _ outlook: Outlook) -> UInt64 {
+  func endOfPatience(since begin: UInt64, _ outlook: Outlook) -> UInt64 {
     var limit = Duration.zero
     // What may be over soon, or wait for the run's time.
     let some =
@@ -573,10 +603,10 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .nothing: patience.limit
       case .end: min(patience.limit, Self.moment)
       }
-    /// The outsiders whose ends are waited for.
-    var joined: Set<UInt64> = []
     var onlyTimeIsAwaited = true
-    for member in members.values {
+    // None is ready, but for those that wait for the thread, and for nothing else, while another one keeps it.
+    let waitForThread = Set(ready.map(\.number))
+    for member in members.values where !waitForThread.contains(member.number) {
       guard !away.contains(member.core.id) else {
         onlyTimeIsAwaited = false
         // While it computes no time passes.
@@ -590,9 +620,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .blocking: limit = patience.limit
       case .async: limit = max(limit, some)
       case .join:
-        guard let stranger = stranger(reason) else { break }
-        joined.insert(stranger.id)
-        limit = max(limit, some)
+        if isForStranger(reason) { limit = max(limit, some) }
       case .read, .write, .accept, .connect, .select:
         guard reason.isAnyDescriptorReady != nil else { break }
         _ = EventPoller.deliverEvents()
@@ -611,7 +639,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       case .nothing, .end: some
       }
     lookAtOutsiders(since: begin, outlook) {
-      joined.contains($0) && outlook == .timers ? patience.limit : limitForOutsiders
+      outlook == .timers && isEndAwaited($0) ? patience.limit : limitForOutsiders
     }
     limit = max(limit, awaited.values.max() ?? .zero)
     let end = begin.addingSaturated(limit.nanosecondsRoundedUp)
@@ -622,12 +650,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// Finds out which of the coroutines that were launched on other schedulers to wait for, and how long: whatever a member
   /// waits for, it may come from there.
-  private func lookAtOutsiders(since begin: UInt64, _ outlook: Outlook, _ limit: (UInt64) -> Duration) {
+  private func lookAtOutsiders(since begin: UInt64, _ outlook: Outlook, _ limit: (CoroutineCore) -> Duration) {
     releaseEndedOutsiders()
     let now = TimerService.shared.kernelTime
     awaited = [:]
     for core in lock.withLock({ outsiders.cores }) where !core.isFinished {
-      var limit = limit(core.id)
+      var limit = limit(core)
       if !core.isSuspended {
         let longest = max(limit, min(patience.limit, Outsiders.queueing))
         if core.isReady {
@@ -655,10 +683,17 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   private func forgetOutsider(_ outsider: UInt64) { (busy[outsider], lastQueued[outsider]) = (nil, nil) }
 
-  /// The coroutine, no part of the run, whose end this wait is for.
-  private func stranger(_ reason: WaitReason) -> CoroutineCore? {
+  /// Whether this wait is for the end of a coroutine that is no part of the run.
+  private func isForStranger(_ reason: WaitReason) -> Bool {
     // Also where it has ended: then its thread is about to say so.
-    guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return nil }
-    return members[core.id] == nil ? core : nil
+    guard let core = reason.object?.takeUnretainedValue() as? CoroutineCore else { return false }
+    return members[core.id] == nil
+  }
+
+  /// Whether a member or a task waits for the outsider's end, by itself or with that of the other children of its scope.
+  private func isEndAwaited(_ outsider: CoroutineCore) -> Bool {
+    func isMember(_ id: UInt64) -> Bool { members[id] != nil }
+    return outsider.isAwaited(by: isMember)
+      || (outsider.familyOfLiving as? ScopeStorage)?.isAwaited(by: isMember) ?? false
   }
 }

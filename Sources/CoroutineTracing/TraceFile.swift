@@ -14,6 +14,9 @@ struct TraceFile: ~Copyable {
   private var failure: CoroutineTraceError?
   private var isOpen = true
 
+  /// How many letters a number has at most.
+  private static let longestNumber = String(Int.max).count
+
   /// So many bytes are written at once, about.
   static var chunk: Int { 256 << 10 }
 
@@ -36,10 +39,16 @@ struct TraceFile: ~Copyable {
   mutating func flush(dropped: Int) {
     guard failure == nil, !text.bytes.isEmpty else { return text.bytes.removeAll(keepingCapacity: true) }
     let count = text.count
-    text.append("\n],\"otherData\":{\"dropped events\":\"\(dropped)\",\"monotonic clock at 0\":\"\(start)\"}}\n")
+    // As long each time: on a full disk it has to fit where the one before was.
+    let padding = String(repeating: " ", count: Self.longestNumber - String(dropped).count)
+    text.append("\n],\"otherData\":{\"dropped events\":\"\(dropped)\",")
+    text.append("\(padding)\"monotonic clock at 0\":\"\(start)\"}}\n")
     failure = text.bytes.withUnsafeBytes { Self.write($0, to: descriptor, at: length) }
     if failure == nil {
       length += off_t(count)
+    } else if length == 0 {
+      // Without what comes first nothing is complete.
+      _ = ftruncate(descriptor, 0)
     } else {
       // Some of it may have gone over the end of what was there. That was as long, so there is room for it.
       _ = text.bytes[count...].withUnsafeBytes { Self.write($0, to: descriptor, at: length) }

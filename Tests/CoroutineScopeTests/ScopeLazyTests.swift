@@ -254,6 +254,21 @@ import Testing
     }
   }
 
+  /// Its scheduler is asked to end one that nobody has started, and starts the other two: the second finds no slot.
+  @Test func oneThatIsStartedAtTheEndAndQueuedIsNotCancelled() async throws {
+    let log = Log()
+    try await serially {
+      let scheduler = AskedScheduler()
+      try withScope(limit: 1) { scope in
+        _ = scope.launch(on: scheduler, start: .lazy) { log.add("ran though not started") }
+        let others = (1...2).map { number in scope.launch(start: .lazy) { log.add("\(number)") } }
+        scheduler.whenAsked { for other in others { other.start() } }
+      }
+      log.add("the scope's end")
+    }
+    #expect(log.all == ["1", "2", "the scope's end"])
+  }
+
   /// What its body captured goes with the scope, also where there is no handle any more.
   @Test func nothingOfItIsKeptBehindTheScope() async throws {
     final class Held: Sendable {}
@@ -272,4 +287,26 @@ import Testing
     try await run()
     while held != nil { await Task.yield() }
   }
+}
+
+/// Calls a function each time that it is given a coroutine, before it takes that on.
+private final class AskedScheduler: Scheduler {
+  private let function = Guarded<(@Sendable () -> Void)?>(nil)
+  private let ready = CoroutineJobQueue()
+
+  func whenAsked(_ function: @escaping @Sendable () -> Void) {
+    self.function.withLock { $0 = function }
+  }
+
+  func enqueue(_ job: consuming CoroutineJob) {
+    if let function = function.withLock({ $0 }) { function() }
+    if ready.append(job) { DispatchQueue.global().async { self.turn() } }
+  }
+
+  private func turn() {
+    if ready.run() { DispatchQueue.global().async { self.turn() } }
+  }
+
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
 }

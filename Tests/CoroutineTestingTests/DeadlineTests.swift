@@ -96,6 +96,49 @@ import Testing
       ])
   }
 
+  /// One that is so far away that it is never. The time does not go on to it.
+  @Test func aDeadlineThatIsNeverDoesNotCome() throws {
+    let longest = Duration.seconds(Int64.max)
+    let plain = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1) { try withTimeout(longest) { _ = try Channel<Int>().receive() } }
+    }
+    #expect(plain.kind == .deadlock, "\(plain)")
+    let moved = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1) {
+        try withTimeout(.seconds(1)) { deadline in
+          deadline.move(after: longest)
+          _ = try Channel<Int>().receive()
+        }
+      }
+    }
+    #expect(moved.kind == .deadlock, "\(moved)")
+  }
+
+  @Test func aDeadlineIsMovedToNeverAndBack() throws {
+    let longest = Duration.seconds(Int64.max)
+    let log = Log<String>()
+    try runTest {
+      let never = Channel<Int>()
+      // None of these was up at its end.
+      try withTimeout(longest) { try Coroutine.sleep(for: .seconds(1)) }
+      try withTimeout(.seconds(1)) { deadline in
+        log.add("\(deadline.move(after: longest)) \(deadline.extend(by: .seconds(-5)))")
+        try Coroutine.sleep(for: .seconds(2))
+      }
+      try Coroutine.await {
+        try await withTimeout(longest) { try await TestClock().sleep(for: .seconds(3)) }
+      }
+      log.add(
+        Self.ending {
+          try withTimeout(longest) { deadline in
+            log.add("\(deadline.move(after: .seconds(4))) \(deadline.timeRemaining)")
+            _ = try never.receive()
+          }
+        })
+    }
+    #expect(log.all == ["true true", "true 4.0 seconds", "timed out at 10.0 seconds"])
+  }
+
   /// A time that has come counts, also where the mover runs before the body. One that is moved in time never cancels.
   @Test func aMoveAndTheTimeInAllOrders() throws {
     for lead in [0, 1] {

@@ -328,6 +328,22 @@ import Testing
     #expect(throws: ForeignSchedule.self) { try replay("3:1 1000:1", loseUpdate) }
   }
 
+  /// But for those that the schedule tells.
+  @Test func aReplayHasTheOptionsOfTheExploration() throws {
+    let options = ExplorationOptions(preemption: .atSuspensions, turnLimit: 1000) { $0 is LostUpdate }
+    try replay("", options: options) {
+      Coroutine { throw LostUpdate() }
+      Coroutine.yield()
+    }
+    let endless = try #require(throws: ScheduleFailure.self) {
+      try replay("", options: options) { while !Coroutine.isCancelled { Coroutine.yield() } }
+    }
+    #expect(endless.kind == .endless)
+    // A preemption, which the options do without.
+    let failure = try #require(throws: ScheduleFailure.self) { try explore(seeds: 0..<100, loseUpdate) }
+    #expect(throws: ScheduleFailure.self) { try replay(failure.schedule, options: options, loseUpdate) }
+  }
+
   @Test func lateTimeoutsAndCalmRunsAreToldByTheSchedule() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try explore(seeds: 0..<100, options: ExplorationOptions(preemption: .atSuspensions, time: .anytime), timeOut)

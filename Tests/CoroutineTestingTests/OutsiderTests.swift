@@ -58,6 +58,50 @@ import Testing
     #expect(try late.get() == 5)
   }
 
+  /// For longer than it does where the run waits for anything else: 20 milliseconds in `explore`.
+  @Test(arguments: AwaitedEnd.allCases) func timeStandsStillUntilAnEndThatIsAwaited(_ end: AwaitedEnd) throws {
+    try explore(seeds: 0..<2) {
+      try withTimeout(.seconds(1)) {
+        try end.wait {
+          let end = ContinuousClock.now + .milliseconds(100)
+          while ContinuousClock.now < end {}
+        }
+      }
+      guard TestClock().now.offset == .zero else { throw LostUpdate() }
+    }
+  }
+
+  enum AwaitedEnd: CaseIterable, Sendable {
+    case ofCoroutine, ofCoroutineInTask, ofChoice, ofScope, ofScopeInTask, ofScopeAsObject
+
+    func wait(for work: @escaping @Sendable () -> Void) throws {
+      switch self {
+      case .ofCoroutine: try Coroutine(on: .pool) { work() }.get()
+      case .ofCoroutineInTask: try Coroutine.await { try await Coroutine(on: .pool) { work() }.get() }
+      case .ofChoice:
+        let (outsider, never) = (Coroutine(on: .pool) { work() }, Channel<Int>())
+        try select {
+          outsider.onValue { _ in }
+          never.onReceive { _ in }
+        }
+      case .ofScope:
+        try withScope { scope in
+          for _ in 0..<2 { scope.launch(on: .pool) { work() } }
+        }
+      case .ofScopeInTask:
+        try Coroutine.await {
+          try await withScope { scope in
+            for _ in 0..<2 { scope.launch(on: .pool) { work() } }
+          }
+        }
+      case .ofScopeAsObject:
+        let scope = CoroutineScope()
+        for _ in 0..<2 { scope.launch(on: .pool) { work() } }
+        try scope.join()
+      }
+    }
+  }
+
   @Test func aTestThatTookTooLongFailsWhenItsTimeGoesOn() throws {
     let failure = try #require(throws: ScheduleFailure.self) {
       try runTest(upTo: .milliseconds(1)) {

@@ -16,7 +16,7 @@ import Testing
     #expect(kinds.contains(failure.kind), "\(failure)")
     #expect(failure.isRepeatable)
     let again = try #require(throws: ScheduleFailure.self) {
-      try replay(failure.schedule, turnLimit: options.turnLimit) { try body(false) }
+      try replay(failure.schedule, options: options) { try body(false) }
     }
     #expect(again.kind == failure.kind)
     try explore(seeds: 0..<300, options: options) { try body(true) }

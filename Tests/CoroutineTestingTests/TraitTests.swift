@@ -66,6 +66,19 @@ import Testing
     #expect(order.all == [1, 2])
   }
 
+  @Test(.replaying("0:1", options: ExplorationOptions(isExpected: { $0 is LostUpdate })))
+  func aTestByOneScheduleExpectsWhatTheExplorationDid() throws {
+    let order = Log<Int>()
+    try runTest {
+      Coroutine {
+        order.add(1)
+        throw LostUpdate()
+      }
+      order.add(2)
+    }
+    #expect(order.all == [1, 2])
+  }
+
   @Test(arguments: [false, true])
   func aTestThatExploresNothingHasAWarning(explores: Bool) async throws {
     let test = try #require(Test.current)

@@ -411,7 +411,7 @@ import Testing
           value += 1
         }
       }
-      // No code of the main actor, so that its coroutines are the run's.
+      // Code of no actor, which is the main actor's by the thread on which it runs.
       @Sendable func test(_ model: Model) throws {
         let waiter = Coroutine {
           try MainActor.assumeIsolated { try model.waits { try Coroutine.sleep(for: .seconds(1)) } }
@@ -427,6 +427,28 @@ import Testing
     }
     let text = result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }
     #expect(text?.contains("imultaneous accesses") == true)
+  }
+
+  /// The main queue, which waits for the run, could not come to them.
+  @MainActor @Test func whatCodeOfTheMainActorLaunchesIsOfTheRun() throws {
+    @MainActor final class Model {
+      var numbers: [Int] = []
+    }
+    let model = Model()
+    try runTest(upTo: .seconds(20)) {
+      let sleeper = Coroutine {
+        model.numbers.append(2)
+        try Coroutine.sleep(for: .seconds(100))
+        model.numbers.append(4)
+      }
+      let immediate = Coroutine.immediate { @MainActor in model.numbers.append(1) }
+      let promise = Promise(value: 3).then { @MainActor in model.numbers.append($0) }
+      try sleeper.get()
+      try immediate.get()
+      try promise.get()
+      #expect(TestClock().now.offset == .seconds(100))
+    }
+    #expect(model.numbers == [1, 2, 3, 4])
   }
 
   @Test func tasksOfTheRunSleepByIt() throws {

@@ -225,6 +225,45 @@ private struct Failure: Error {}
     }
   }
 
+  /// The process's limit on file sizes stands in for a full disk.
+  @Test func aFullDiskLeavesCompleteJSONOrNothing() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      let path = temporaryPath()
+      defer { unlink(path) }
+      var limit = rlimit()
+      getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+      let usual = limit.rlim_cur
+      func limitFiles(to size: rlim_t) {
+        limit.rlim_cur = size
+        setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+      }
+      func size() -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : -1
+      }
+
+      // Not even the beginning has room.
+      limitFiles(to: 10)
+      var file = try TraceFile(path, startedAt: 0)
+      file.flush(dropped: 0)
+      limitFiles(to: usual)
+      #expect(size() == 0)
+      if case .failure(let error) = file.close() { #expect(error.code == EFBIG) } else { Issue.record("no error") }
+
+      // What has no room has more dropped events to tell of than before.
+      file = try TraceFile(path, startedAt: 0)
+      file.flush(dropped: 0)
+      limitFiles(to: rlim_t(size()))
+      file.text.append(",\n{\"ph\":\"M\",\"name\":\"late\",\"tid\":1}")
+      file.flush(dropped: 1_234_567)
+      limitFiles(to: usual)
+      let read = try Trace(path)
+      #expect(read.traceEvents.count == 1 && read.otherData["dropped events"] == "1234567")
+      _ = file.close()
+    }
+  }
+
   // MARK: The writer
 
   @Test func whatIsMissingLeavesTheRestInOrder() throws {

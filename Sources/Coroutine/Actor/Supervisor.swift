@@ -73,7 +73,9 @@ public struct Supervisor: Sendable {
     while let actor = node.last {
       actor.request(.stop)
       // In a task of its own, which nothing cancels.
-      _ = await Task { await actor.coroutine.waitForEnd() }.value
+      _ = await Task<WakeCause, Never>(executorPreference: preferredExecutor) {
+        await actor.coroutine.waitForEnd()
+      }.value
       node.remove(actor)
     }
   }

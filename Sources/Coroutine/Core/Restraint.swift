@@ -61,6 +61,7 @@ extension CoroutineCore {
       publishWait(block, afterSwitch)
     }
     worker?._withUnsafeGuaranteedRef { $0.replaceThread() }
+    if let explorer, explorer.isCurrent { return explorer.keepThread(for: self) { pin.waitForTurn(until: $0) } }
     if let worker = pin.waitForTurn() {
       coroutine_set_worker(worker)
       Unmanaged<PoolWorker>.fromOpaque(worker)._withUnsafeGuaranteedRef { $0.noteThread() }
@@ -108,6 +109,9 @@ final class ThreadPin: @unchecked Sendable {
     turn.wait()
     return worker
   }
+
+  /// The same without a worker, at most until `deadline`, by the kernel's time. Whether it is its turn.
+  func waitForTurn(until deadline: UInt64) -> Bool { turn.wait(until: deadline) }
 
   func giveTurn(_ worker: UnsafeMutableRawPointer?) {
     self.worker = worker

@@ -219,6 +219,6 @@ extension Coroutine where Failure == Never {
   @discardableResult
   nonisolated(nonsending) public func getShielded() async -> Success? {
     // In a task of its own, which is never cancelled.
-    await Task { try? await storage.get() }.value
+    await Task<Success?, Never>(executorPreference: preferredExecutor) { try? await storage.get() }.value
   }
 }

@@ -49,7 +49,7 @@ public func withoutSuspension<Result: ~Copyable, Failure: Error>(
 /// On a `DispatchQueue`, in `runUntilComplete`, on a view of a pool (`limited(to:)`), which has one of its threads less then,
 /// and on a scheduler of one's own the thread is missing: on a serial one nothing else runs until the wait is over, and
 /// `Coroutine.yield()` returns at once. The same holds where `Coroutine.immediate` runs the coroutine inside of another, which
-/// waits with it.
+/// waits with it. In a run of a test no other coroutine runs meanwhile, either, but the run's tasks do, and its time goes on.
 ///
 /// They nest. A generator whose body is inside pins its consumer too. Outside of coroutines it runs `body` and nothing else.
 ///

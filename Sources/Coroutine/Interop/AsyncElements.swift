@@ -45,7 +45,7 @@ private final class AsyncIteration<Base: AsyncSequence & Sendable>: @unchecked S
 
   init(_ base: Base) {
     let stream = requests.stream
-    task = Task(priority: CoroutineCore.current?.priority) {
+    task = Task<Void, Never>(executorPreference: preferredExecutor, priority: CoroutineCore.current?.priority) {
       var iterator = base.makeAsyncIterator()
       for await request in stream {
         do {

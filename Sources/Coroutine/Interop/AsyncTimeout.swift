@@ -159,10 +159,6 @@ private func makeTask<Result: Sendable>(
   return Task(executorPreference: executor) { try await body(Deadline(timeout)) }
 }
 
-private var preferredExecutor: (any TaskExecutor)? {
-  withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
-}
-
 /// Cancels a task when the time is up.
 // Unchecked: the lock guards the task and whether the time is up.
 final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
@@ -230,6 +226,8 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
     taskLock.unlock()
     if isLate { task.cancel() }
   }
+
+  override var sleeperExecutor: (any TaskExecutor)? { preferredExecutor }
 
   override func expire() {
     taskLock.lock()

@@ -25,8 +25,14 @@ package protocol ExploringScheduler: SharingScheduler, TaskExecutor {
   /// that is.
   func willRunElsewhere(_ core: CoroutineCore)
 
-  /// Which of `count` cases a select of a coroutine of its own looks at first.
-  func chooseCase(of count: Int, _ core: CoroutineCore) -> Int
+  /// A coroutine of its own waits that is pinned to the calling thread, the only one that the scheduler has: returns when that
+  /// may go on. Its waker gives it the turn directly, on whichever thread.
+  ///
+  /// - Parameter hasTurn: whether it has; waits for that until a deadline, by the kernel's time. Once true, it is taken.
+  func keepThread(for core: CoroutineCore, untilTurn hasTurn: (_ deadline: UInt64) -> Bool)
+
+  /// Which of `count` cases a select of a coroutine of its own, or of a task of the run's, looks at first. From any thread.
+  func chooseCase(of count: Int) -> Int
 }
 
 extension ExploringScheduler {
@@ -61,6 +67,9 @@ extension SchedulerReference {
   ///
   /// A run has a virtual time: where there is none, it is the flag for that alone that is looked at.
   static var run: SchedulerReference? { TimerService.virtual == nil ? nil : ofTasks }
+
+  /// The same scheduler, if it explores.
+  var explorer: (any ExploringScheduler)? { if case .other(let other) = self { other.explorer } else { nil } }
 
   @TaskLocal fileprivate static var ofTasks: SchedulerReference?
 }
@@ -114,19 +123,48 @@ extension CoroutineCore {
   @usableFromInline @inline(never)
   final func seed(forCases count: Int) -> UInt64 {
     guard count > 1, let explorer else { return id }
-    let first = explorer.chooseCase(of: count, self)
-    var seed: UInt64 = 0
-    while true {
-      var random = RandomWord(seed: seed)
-      if random.next(below: count) == first { return seed }
-      seed &+= 1
-    }
+    return RandomWord.seed(forFirst: explorer.chooseCase(of: count), below: count)
   }
 
-  final var explorer: (any ExploringScheduler)? {
-    if case .other(let scheduler) = scheduler { scheduler.explorer } else { nil }
+  final var explorer: (any ExploringScheduler)? { scheduler.explorer }
+
+  /// Whether it has had a turn, and not ended. By the thread that may touch it.
+  package final var hasBegun: Bool { block != nil }
+
+  /// Whether a task waits for its end, or a coroutine for whose number `isMember`. From any thread.
+  package final func isAwaited(by isMember: (UInt64) -> Bool) -> Bool {
+    lock.withLock { completion.waiters.hasWaiter(isMember) }
+  }
+
+  /// The family that waits for its end; `nil` if there is none, or it has ended. From any thread.
+  package final var familyOfLiving: CoroutineFamily? {
+    // An end is said under the lock, and the family learns of it after that: it is there until then.
+    lock.withLock { completion.isFinished ? nil : family?.takeUnretainedValue() }
   }
 
   /// Where the tasks run that it begins and waits for: on its scheduler, if that explores.
   final var taskExecutor: (any TaskExecutor)? { explorer }
+}
+
+extension WaitQueue {
+  /// Whether a task waits in it, or a coroutine for whose number `isMember`. Those that have given up but not yet left count,
+  /// too. Under its owner's lock.
+  func hasWaiter(_ isMember: (UInt64) -> Bool) -> Bool {
+    var next = list.first
+    while let node = next {
+      switch node.pointee.waiter {
+      case .task: return true
+      case .coroutine(let core): if core._withUnsafeGuaranteedRef({ isMember($0.id) }) { return true }
+      case .thread, .listener: break
+      }
+      next = node.pointee.next
+    }
+    return false
+  }
+}
+
+/// Where a task of the runtime's own runs that works for the calling code, so that it is a part of the same run: on the
+/// coroutine's explorer, else where the calling task prefers to run; `nil`: on Swift's pool.
+var preferredExecutor: (any TaskExecutor)? {
+  CoroutineCore.current?.taskExecutor ?? withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() }
 }

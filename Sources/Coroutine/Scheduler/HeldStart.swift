@@ -28,10 +28,14 @@ extension CoroutineCore {
 
   /// Claims the start of one that is held: the first caller to do so schedules it, when it holds no lock.
   ///
+  /// - Parameters:
+  ///   - how: what is noted of how it begins.
+  ///   - kind: with `.onDemand`, only of one that no caller has started so far; not if its family has queued it since.
   /// - Returns: how it was to begin until now; `nil`: it was not held.
-  final func claimStart(_ how: StartMode = []) -> StartMode? {  // litmus: look-locked, end-result
+  // litmus: look-locked, end-result
+  final func claimStart(_ how: StartMode = [], ifHeld kind: StartMode = []) -> StartMode? {
     var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
-    while mode.contains(.held) {
+    while mode.isSuperset(of: kind.union(.held)) {
       let next = mode.subtracting(.held).union(how)
       let (exchanged, now) = startMode.compareExchange(
         expected: mode.rawValue, desired: next.rawValue, ordering: .acquiringAndReleasing)

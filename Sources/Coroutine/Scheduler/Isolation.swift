@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import CCoroutine
 import Dispatch
 
 extension SchedulerReference {
@@ -12,7 +11,7 @@ extension SchedulerReference {
   }
 
   /// The main actor's executor is the main queue. Code of the main actor that runs inside a coroutine is there by that
-  /// coroutine's scheduler, the main queue or `runUntilComplete` in its place, and stays with it.
+  /// coroutine's scheduler, and stays with it: the main queue, or in its place `runUntilComplete` or the run of a test.
   @usableFromInline
   static func inherited(isolatedTo isolation: any Actor) -> SchedulerReference {
     require(
@@ -27,8 +26,10 @@ extension SchedulerReference {
   var belongsToTheMainActor: Bool {
     switch self {
     // On the main thread, or on the queue: not while one of its coroutines comes back from another scheduler.
-    case .pool(let pool): pool.core.isMainActors && (coroutine_is_main_thread() || DispatchQueue.main.isCurrent)
-    case .sharedPool, .other: false
+    case .pool(let pool): pool.core.isMainActors && MainActorTurns.isOnMainActor
+    // The run of a test that code of the main actor has called: the main queue waits for it.
+    case .other(let other): other.explorer?.isCurrent == true && MainActorTurns.isOnMainActor
+    case .sharedPool: false
     // The main queue is the only one that is known to be serial.
     case .queue(let queue): queue.isSerial && queue.isCurrent
     }
@@ -46,12 +47,13 @@ func withoutIsolation<Success, Failure: Error>(
   unsafeBitCast(body, to: (@Sendable () throws(Failure) -> Success).self)
 }
 
-/// Where code of the main actor runs that is begun here: on the main queue, or in `runUntilComplete` in its place.
+/// Where code of the main actor runs that is begun here: on the main queue, or in its place in `runUntilComplete` or the run of
+/// a test.
 var mainActorScheduler: any Scheduler {
-  if case .pool(let pool) = SchedulerReference.inherited(isolatedTo: MainActor.shared) {
-    pool
-  } else {
-    DispatchQueue.main
+  switch SchedulerReference.inherited(isolatedTo: MainActor.shared) {
+  case .pool(let pool): pool
+  case .other(let other): other.scheduler
+  case .sharedPool, .queue: DispatchQueue.main
   }
 }
 

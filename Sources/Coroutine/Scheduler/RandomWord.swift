@@ -37,9 +37,25 @@ struct RandomWord {
 }
 
 extension RandomWord {
-  /// Numbers for one use in `async` code, which has no coroutine to keep a word for the next.
+  /// Numbers for one select of so many cases in `async` code, which has no coroutine to keep a word for the next. In the run of
+  /// a test they are a part of the schedule.
   @usableFromInline
-  static func unique() -> RandomWord { RandomWord(seed: seeds.wrappingAdd(1, ordering: .relaxed).newValue) }
+  static func unique(forCases count: Int) -> RandomWord {
+    if let explorer = SchedulerReference.run?.explorer, count > 1 {
+      return RandomWord(seed: seed(forFirst: explorer.chooseCase(of: count), below: count))
+    }
+    return RandomWord(seed: seeds.wrappingAdd(1, ordering: .relaxed).newValue)
+  }
 
   private static let seeds = Atomic<UInt64>(0)
+
+  /// The least seed by which the first number below `count` is `first`.
+  static func seed(forFirst first: Int, below count: Int) -> UInt64 {
+    var seed: UInt64 = 0
+    while true {
+      var random = RandomWord(seed: seed)
+      if random.next(below: count) == first { return seed }
+      seed &+= 1
+    }
+  }
 }

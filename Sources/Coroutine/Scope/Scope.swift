@@ -112,7 +112,7 @@ nonisolated(nonsending) private func runScope<Result>(
     var result: Result?
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
     // In a task of its own, which is never cancelled.
-    await Task { await storage.joinChildren() }.value
+    await Task<Void, Never>(executorPreference: preferredExecutor) { await storage.joinChildren() }.value
     try storage.throwFailures()
     if storage.childrenWereCancelled, Task.isCancelled { throw CancellationError() }
     guard let result else { fatalError("a scope's body ended with neither a result nor an error") }

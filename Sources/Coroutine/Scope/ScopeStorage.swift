@@ -235,7 +235,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     held = [:]
     for _ in all { machine.heldStarts() }
     lock.unlock()
-    for child in all.values.sorted(by: { $0.id < $1.id }) where child.claimStart(.outOfTurn) != nil {
+    for child in all.values.sorted(by: { $0.id < $1.id }) {
+      // One that was started since may be held again, for want of a slot: that is started.
+      guard child.claimStart(.outOfTurn, ifHeld: .onDemand) != nil else { continue }
       child.cancel(reason: CancellationError())
       child.schedule()
     }
@@ -361,6 +363,11 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   override package func wakers(_ operation: WaitReason.Operation) -> Wakers {
     .scope(UInt(bitPattern: Unmanaged.passUnretained(self).toOpaque()))
+  }
+
+  /// Whether a task waits for the children, or a coroutine for whose number `isMember`. From any thread.
+  package func isAwaited(by isMember: (UInt64) -> Bool) -> Bool {
+    lock.withLock { machine.joiners.hasWaiter(isMember) }
   }
 
   /// How many wait for the children, those included that have given up but not yet left.

@@ -131,7 +131,7 @@ extension Select {
     guard !Task.isCancelled else { return nil }
     let table: UnsafeMutablePointer<UInt32>? = count > PollOrder.wordCapacity ? .allocate(capacity: count) : nil
     defer { table?.deallocate() }
-    var order = PollOrder(of: count, isBiased ? .none : .unique(), table: table)
+    var order = PollOrder(of: count, isBiased ? .none : .unique(forCases: count), table: table)
     let task = WaitingTask()
     if let index = poll(operations, memory, for: .task(.passUnretained(task)), &order) { return index }
     let fallback = fallback(of: operations, memory)

@@ -91,7 +91,8 @@ private final class ClockTimer: Sendable {
   private let sleeper: Task<Void, Never>
 
   init<C: Clock>(at instant: C.Instant, of clock: C) where C.Duration == Duration {
-    sleeper = Task(priority: CoroutineCore.current?.priority) { [group] in
+    let priority = CoroutineCore.current?.priority
+    sleeper = Task<Void, Never>(executorPreference: preferredExecutor, priority: priority) { [group] in
       if (try? await clock.sleep(until: instant, tolerance: nil)) != nil { group.done() }
     }
   }

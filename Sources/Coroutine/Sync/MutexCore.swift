@@ -170,8 +170,8 @@ class MutexCore: Waitable, @unchecked Sendable {
   nonisolated(nonsending) final func relock(_ holder: LockHolder) async {
     guard !tryLock(holder, .none) else { return }
     // In a task of its own, which is never cancelled.
-    await Task {
-      do { try await lockSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
+    await Task<Void, Never>(executorPreference: preferredExecutor) {
+      do { try await self.lockSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
     }.value
   }
 

@@ -50,7 +50,7 @@ extension Coroutine where Success == Never, Failure == Never {
     }
     var sleeper: Task<Void, Never>?
     try withSuspension { (resume: Resumption<Void>) in
-      sleeper = Task(priority: core.priority) {
+      sleeper = Task<Void, Never>(executorPreference: core.taskExecutor, priority: core.priority) {
         do {
           try await clock.sleep(until: instant, tolerance: nil)
           resume.returning(())

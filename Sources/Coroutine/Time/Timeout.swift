@@ -208,6 +208,8 @@ private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
 
   override var sleeperPriority: TaskPriority? { CoroutineCore.current?.priority }
 
+  override var sleeperExecutor: (any TaskExecutor)? { preferredExecutor }
+
   /// Runs it, and closes the region, which nothing else but this cancels.
   ///
   /// - Parameter timedOut: what becomes of it where the region was cancelled.

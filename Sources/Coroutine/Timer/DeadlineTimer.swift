@@ -51,6 +51,9 @@ package class DeadlineTimer: TimerTarget, HiddenFromMirrors, @unchecked Sendable
   /// That of a task which sleeps in place of a timer; `nil`: that of the code that starts it. Asked by the code that begins or
   /// moves it.
   package var sleeperPriority: TaskPriority? { nil }
+
+  /// Where that task runs; `nil`: on Swift's pool. Asked as above.
+  package var sleeperExecutor: (any TaskExecutor)? { nil }
 }
 
 // MARK: - By its owner
@@ -59,7 +62,12 @@ extension DeadlineTimer {
   /// Begins, before another thread knows of it. A deadline that is `WaitDeadline.now` expires at once, here.
   package final func begin(at deadline: UInt64) {
     machine.begin(at: .timer(deadline))
-    if deadline == WaitDeadline.now { expire() } else { TimerService.shared.arm(self, at: deadline) }
+    switch deadline {
+    case WaitDeadline.now: expire()
+    // Not armed: a virtual time would go on to it.
+    case WaitDeadline.never: break
+    default: TimerService.shared.arm(self, at: deadline)
+    }
   }
 
   /// Begins, by a clock.
@@ -154,7 +162,8 @@ extension DeadlineTimer {
   }
 
   private enum Start {
-    case armed
+    /// A timer is armed, or none is needed.
+    case ahead
     /// The time is up.
     case passed
     case sleeper(Sleeper, any ClockMoment)
@@ -165,8 +174,9 @@ extension DeadlineTimer {
     switch moment {
     case .timer(let deadline):
       guard deadline > TimerService.shared.now else { return .passed }
-      TimerService.shared.arm(self, at: deadline)
-      return .armed
+      // As in `begin`.
+      if deadline != WaitDeadline.never { TimerService.shared.arm(self, at: deadline) }
+      return .ahead
     case .clock(let instant):
       let sleeper = Sleeper()
       self.sleeper = sleeper
@@ -176,17 +186,19 @@ extension DeadlineTimer {
 
   private func finish(_ start: Start) {
     switch start {
-    case .armed: break
+    case .ahead: break
     case .passed: expire()
     case .sleeper(let sleeper, let instant):
-      sleeper.start(priority: sleeperPriority, until: instant) { self.expire() }
+      sleeper.start(on: sleeperExecutor, priority: sleeperPriority, until: instant) { self.expire() }
     }
   }
 
   /// Under the lock: whether the time was not up, so that nothing expires; what slept, which is to be cancelled after it.
   private func disarm() -> (wasAhead: Bool, stopped: Sleeper?) {
-    guard let sleeper = sleeper.take() else { return (TimerService.shared.disarm(self), nil) }
-    return (sleeper.settle(), sleeper)
+    if let sleeper = sleeper.take() { return (sleeper.settle(), sleeper) }
+    // Nothing was armed, and the time is never up.
+    if case .timer(WaitDeadline.never) = machine.moment { return (true, nil) }
+    return (TimerService.shared.disarm(self), nil)
   }
 
   private static func moment<C: Clock>(of instant: C.Instant, _ clock: C) -> Moment where C.Duration == Duration {
@@ -241,8 +253,11 @@ private final class Sleeper: @unchecked Sendable {
   @exclusivity(unchecked) private var task: Task<Void, Never>?
 
   /// By the code that has made it, not under a lock. It may have been taken back by then.
-  func start(priority: TaskPriority?, until instant: any ClockMoment, _ expire: @escaping @Sendable () -> Void) {
-    let task = Task(priority: priority) {
+  func start(
+    on executor: (any TaskExecutor)?, priority: TaskPriority?, until instant: any ClockMoment,
+    _ expire: @escaping @Sendable () -> Void
+  ) {
+    let task = Task<Void, Never>(executorPreference: executor, priority: priority) {
       // A clock that throws lets the body take its time.
       guard (try? await instant.sleep()) != nil, self.settle() else { return }
       expire()
