@@ -113,8 +113,8 @@ final class DescriptorStorage: Sendable {
     while true {
       // Before the call: what changes from here on is another count.
       let seen = waits.events(for: readiness)  // litmus: readiness-count
-      // Where it must not wait, no event has been looked for: only the call tells.
-      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) {
+      // Where it must not wait, no event has been looked for: only the call tells. In a child of fork the count stands still.
+      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) || waits.isParents {
         let number = try beginUse()
         let result = call(number)
         let code = result < 0 ? coroutine_io_errno() : 0
