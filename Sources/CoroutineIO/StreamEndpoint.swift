@@ -237,6 +237,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   /// Reads more into the buffer, which has room for `space` bytes then, or more; false at the end.
   private func fill(_ space: Int, _ limit: WaitLimit) throws -> Bool {
+    buffer.releaseSurplus(space)
     let asked: Int
     if buffer.isEmpty {
       asked = max(space, StreamBuffer.usualCapacity)
@@ -256,6 +257,9 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
     buffer.add(count)
     return count > 0
   }
+
+  /// How much memory the bytes read ahead have. By the reader.
+  var readAheadCapacity: Int { buffer.capacity }
 
   /// Takes the bytes that have come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
   private func receive(_ number: CInt, _ target: UnsafeMutableRawPointer?, _ count: Int) -> Int {
