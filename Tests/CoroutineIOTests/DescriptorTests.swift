@@ -343,6 +343,28 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     _ = right
   }
 
+  @Test func aSelectHoldsItsDescriptor() throws {
+    try runUntilComplete {
+      for isToRead in [true, false] {
+        var ends: [Int32] = [0, 0]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        let (number, right) = (ends[0], try Descriptor(adopting: ends[1], name: "right"))
+        try right.put([1])
+        // The peer finds nothing to read, unless the other end was closed.
+        let look = { outcome { _ = try right.readSome(1, timeout: .zero) } }
+        let found: String
+        if isToRead {
+          found = try select { try Descriptor(adopting: number).onReadable { look() } }
+        } else {
+          found = try select { try Descriptor(adopting: number).onWritable { look() } }
+        }
+        #expect(found == "timed out")
+        let afterwards = look()
+        #expect(afterwards != "timed out")
+      }
+    }
+  }
+
   @Test func asyncCodeWaitsToo() async throws {
     let (left, right) = try makePair()
     let task = Task { try await left.waitUntilReadable() }
