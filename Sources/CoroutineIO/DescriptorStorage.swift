@@ -179,9 +179,11 @@ package struct WaitLimit: Sendable {
     throw TimeoutError(after: timeout)
   }
 
-  /// Suspends the calling coroutine for some time, where no event tells when to look again.
+  /// Suspends the calling coroutine for some time, where no event tells when to look again; only until the deadline, if that
+  /// comes first: it is worth a last look.
   func pause(for duration: Duration) throws {
-    guard WaitDeadline.after(duration) <= deadline else { throw TimeoutError(after: timeout) }
-    try Coroutine.sleep(for: duration)
+    let now = WaitDeadline.after(.nanoseconds(1))
+    guard now < deadline else { throw TimeoutError(after: timeout) }
+    try Coroutine.sleep(for: min(duration, .nanoseconds(deadline - now)))
   }
 }

@@ -105,13 +105,14 @@ enum SocketSetup {
   private static func beginToConnect(
     _ number: Int32, to address: SocketAddress, name: String, _ limit: WaitLimit
   ) throws -> Bool {
+    var pauses = PausesOfConnect()
     while true {
       if address.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) == 0 { return true }
       switch coroutine_io_errno() {
       // An interrupted one goes on by itself.
       case EINPROGRESS, EINTR: return false
       // The queue of a Unix listener is full. The kernel does not report when it no longer is.
-      case EAGAIN where address.family == .unix: try limit.pause(for: .milliseconds(1))
+      case EAGAIN where address.family == .unix: try limit.pause(for: pauses.next())
       case let code: throw IOError(operation: "connect", code: code, subject: name)
       }
     }
@@ -134,5 +135,17 @@ enum SocketSetup {
     var length = socklen_t(MemoryLayout<Int32>.size)
     guard getsockopt(number, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else { return -1 }
     return code == 0 ? 0 : Int(coroutine_io_fail(code))
+  }
+}
+
+/// How long a client waits between its tries to get into a listener's full queue: each time twice as long, up to a limit, so
+/// that very many that wait leave the processor to the server; by chance, so that they do not come together.
+struct PausesOfConnect {
+  /// In microseconds.
+  private var longest = 1000
+
+  mutating func next() -> Duration {
+    defer { longest = min(2 * longest, 64_000) }
+    return .microseconds(Int.random(in: longest / 2...longest))
   }
 }
