@@ -1,3 +1,4 @@
+import CCoroutineIO
 import CCoroutineTests
 import CoroutineTestSupport
 import Foundation
@@ -137,6 +138,15 @@ import Testing
         return try File.contents(of: path)
       }.value
       precondition(old == [1])
+    }
+  }
+
+  @Test func anInterruptedSynchronizationIsRepeated() async {
+    await #expect(processExitsWith: .success) {
+      let number = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
+      precondition(coroutine_test_interrupt_fsync() == 0)
+      precondition(coroutine_io_file_synchronize(number) == 0)
+      precondition(coroutine_test_fsync_count() == 2)
     }
   }
 
