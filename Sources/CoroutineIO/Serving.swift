@@ -19,6 +19,11 @@ extension StreamListener {
   /// The coroutines run on the caller's scheduler, and are named after their peers. A connection is closed when its handler
   /// has returned or thrown. An error of one never ends the others.
   ///
+  /// What a handler has written before it returns reaches its peer also if that still sends: of TCP, a close would reset the
+  /// connection then. Where bytes have come that the handler has not read, the peer is told of the end, and what it sends is
+  /// dropped until its own end, 256 KiB of it at most, for a second at most. A connection whose peer is quiet is closed at
+  /// once, as is one whose handler has thrown.
+  ///
   /// When it is cancelled, or the listener is closed, it accepts nothing more. It waits for the connections that run,
   /// no longer than `grace`, then cancels them, and waits for their ends. A listener that was not closed stays open; clients
   /// wait in its queue.
@@ -57,7 +62,10 @@ extension StreamListener {
           let connection = try accept(timeout: nil)
           connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
             defer { connection.close() }
-            do { try handler(connection) } catch {
+            do {
+              try handler(connection)
+              connection.endpoint.takeLeave()
+            } catch {
               if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection.remoteAddress) }
             }
           }

@@ -29,6 +29,17 @@ extension SocketConnection {
   /// while let bytes = try connection.read() { answer += bytes }
   /// ```
   ///
+  /// TCP resets a connection that is closed while bytes have come that were not read, and one whose peer goes on to send: what
+  /// was written, and was not sent by then, is lost, though `write` has returned. So who closes before the peer has sent all
+  /// ends its own half first, and reads up to the peer's end. (`serve` does it for its handlers.)
+  ///
+  /// ```swift
+  /// try connection.write("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
+  /// try connection.finishWriting()
+  /// _ = try? connection.readToEnd(limit: 256 << 10, timeout: .seconds(1))
+  /// connection.close()
+  /// ```
+  ///
   /// - Throws: `StreamInUse` while another coroutine writes; `DescriptorClosed`; `CancellationError`; `IOError`, such as
   ///   ENOTCONN where the peer has reset the connection.
   /// - Precondition: called inside a coroutine: traps elsewhere.

@@ -1,9 +1,10 @@
 import Coroutine
-import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Synchronization
 import Testing
+
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct ServeTests {
@@ -71,6 +72,80 @@ struct ServeTests {
       #expect(try readAll(good) == bytes("fine"))
       server.cancel()
       #expect(throws: CancellationError.self) { try server.get() }
+    }
+  }
+
+  /// A close with bytes that were not read resets the connection, and what was written last is lost.
+  @Test func aClientThatStillSendsGetsItsAnswer() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let answer = pattern(1_000_000)
+      let server = Coroutine {
+        try listener.serve { connection in
+          _ = try connection.read(upTo: 3)
+          try connection.write(answer)
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      // In one piece: the rest of it is there when the handler returns.
+      try client.write(bytes("go\n") + pattern(10_000))
+      let received = try readAll(client)
+      #expect(received == answer)
+      client.close()
+      listener.close()
+      try server.get()
+    }
+  }
+
+  /// It gets no second of the server's time, nor more than a part of what it sends is taken.
+  @Test func aClientThatSendsForEverIsLetGo() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let server = Coroutine { try listener.serve { connection in _ = try connection.read(upTo: 1) } }
+      let client = try TCPConnection(to: listener.address)
+      let block = pattern(16_384)
+      let end = failure { while true { try client.write(block) } }
+      #expect(end.contains("EPIPE") || end.contains("ECONNRESET"), "\(end)")
+      listener.close()
+      try server.get()
+    }
+  }
+
+  @Test func aQuietClientIsNotWaitedFor() throws {
+    try runUntilComplete {
+      let (client, connection) = try PairKind.tcp.make()
+      try client.write("ab")
+      #expect(try connection.readExactly(2) == bytes("ab"))
+      withoutSuspension { connection.endpoint.takeLeave() }
+      // Nothing has happened.
+      try connection.write("c")
+      #expect(try client.readExactly(1) == bytes("c"))
+      // Nor at the client's end, whether it was read or not.
+      try client.finishWriting()
+      try connection.descriptor.waitUntilReadable()
+      withoutSuspension { connection.endpoint.takeLeave() }
+      #expect(try connection.read() == nil)
+      withoutSuspension { connection.endpoint.takeLeave() }
+      try connection.write("d")
+      #expect(try client.readExactly(1) == bytes("d"))
+    }
+  }
+
+  @Test func aCancelEndsTheLeaveOfAClient() throws {
+    try runUntilComplete {
+      let (client, connection) = try PairKind.tcp.make()
+      try client.write("ab")
+      _ = try connection.read(upTo: 1)
+      let leave = Coroutine {
+        connection.endpoint.takeLeave(upTo: .seconds(3600))
+        return Coroutine.isCancelled
+      }
+      // It has told of its end, and waits for the client's.
+      #expect(try client.read() == nil)
+      while leave.suspension == nil { Coroutine.yield() }
+      leave.cancel()
+      #expect(try leave.get())
+      withExtendedLifetime(client) {}
     }
   }
 
