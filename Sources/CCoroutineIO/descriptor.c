@@ -74,7 +74,7 @@ bool coroutine_io_is_ready(int descriptor, bool to_write) {
   return count > 0 || (count < 0 && errno != EINTR);
 }
 
-void coroutine_io_close(int descriptor) { close(descriptor); }
+int coroutine_io_close(int descriptor) { return close(descriptor) == 0 || errno == EINTR ? 0 : -errno; }
 
 int coroutine_io_errno(void) { return errno; }
 

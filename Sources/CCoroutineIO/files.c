@@ -95,7 +95,12 @@ int coroutine_io_file_resize(int file, int64_t size) {
   return result(value);
 }
 
-int coroutine_io_file_synchronize(int file) { return result(fsync(file)); }
+int coroutine_io_file_synchronize(int file) {
+  int value;
+  do value = fsync(file);
+  while (value != 0 && errno == EINTR);
+  return result(value);
+}
 
 int coroutine_io_file_may_be_replaced(const char *path) {
   struct stat status;

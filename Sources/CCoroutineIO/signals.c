@@ -6,9 +6,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <unistd.h>
 
-static atomic_bool come[NSIG];
+// 0, or what `coroutine_io_signal_take` says.
+static atomic_int come[NSIG];
+// Between `catch` and `release`. The kernel's lock of the handlers stands between a change and a handler that begins after it.
+static atomic_bool caught[NSIG];
 static struct sigaction before[NSIG];
 static atomic_int wake_end = -1;
 static atomic_int owner;
@@ -18,7 +22,8 @@ static atomic_int owner;
 static void note(int number) {
   int error = errno;
   if (getpid() == atomic_load_explicit(&owner, memory_order_relaxed)) {
-    atomic_store_explicit(&come[number], true, memory_order_release);  // litmus: look-locked
+    int kind = atomic_load_explicit(&caught[number], memory_order_relaxed) ? 1 : 2;
+    atomic_store_explicit(&come[number], kind, memory_order_release);  // litmus: look-locked
     ssize_t written = write(atomic_load_explicit(&wake_end, memory_order_relaxed), "", 1);
     (void)written;
   } else {
@@ -37,13 +42,22 @@ void coroutine_io_signals_begin(int wake) {
 int coroutine_io_signal_catch(int number) {
   struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK};
   sigemptyset(&action.sa_mask);
-  return sigaction(number, &action, &before[number]);
+  // Put back by other code: what was there before is still known.
+  struct sigaction present;
+  bool is_back = sigaction(number, NULL, &present) == 0 && present.sa_handler == note;
+  atomic_store(&caught[number], true);
+  if (sigaction(number, &action, is_back ? NULL : &before[number]) == 0) return 0;
+  atomic_store(&caught[number], false);
+  return -1;
 }
 
-void coroutine_io_signal_release(int number) { sigaction(number, &before[number], NULL); }
+void coroutine_io_signal_release(int number) {
+  sigaction(number, &before[number], NULL);
+  atomic_store(&caught[number], false);
+}
 
-bool coroutine_io_signal_take(int number) {  // litmus: look-locked
-  return atomic_exchange_explicit(&come[number], false, memory_order_acq_rel);
+int coroutine_io_signal_take(int number) {  // litmus: look-locked
+  return atomic_exchange_explicit(&come[number], 0, memory_order_acq_rel);
 }
 
 void coroutine_io_signal_raise(int number) { kill(getpid(), number); }

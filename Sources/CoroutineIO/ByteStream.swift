@@ -14,6 +14,8 @@ public protocol ByteStream: Sendable {
 
 extension ByteStream {
   /// What it reads and writes: for options of the socket, and for a `select`.
+  ///
+  /// It does not keep the stream: with the last copy of that it is closed, whoever has a copy of the `Descriptor`.
   public var descriptor: Descriptor { endpoint.descriptor }
 
   /// Its name in messages and dumps.

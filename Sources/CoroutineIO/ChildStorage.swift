@@ -157,7 +157,9 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
   }
 
   /// Its last handle is gone; in another child, a copy of it that is of no account.
-  func abandon() {
+  ///
+  /// - Parameter stackSize: of the coroutine that waits for its end, if it still runs. For tests.
+  func abandon(stackSize: Int? = nil) {
     guard Fork.count == madeIn else { return }
     do {
       if try learnEnd() != nil { return reap() }
@@ -167,10 +169,38 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
     }
     // Where it may not be killed, it is reaped when it ends by itself.
     try? kill()
-    Coroutine.detached(name: "the end of \(name)") {
+    let reaper = Coroutine.detached(name: "the end of \(name)", stackSize: stackSize) {
       // If other code has reaped it, there is nothing to do.
       _ = try? self.wait(timeout: nil)
       self.reap()
+    }
+    reaper.atEnd { error in
+      // It would stay a zombie for want of a stack.
+      guard let error else { return }
+      Self.reapers.runUnawaited { mayBlock in self.reap(blocking: mayBlock, insteadOf: error) }
+    }
+  }
+
+  /// Threads for the ends of children for which there was no stack. A child that may not be killed may keep one for long.
+  private static let reapers = BlockingPool(threadLimit: 64, name: "the pool of children's ends")
+
+  /// Waits for the end on the calling thread, if that may block, and reaps it.
+  private func reap(blocking mayBlock: Bool, insteadOf error: any Error) {
+    do {
+      var isReadable = false
+      while try learnEnd() == nil {
+        guard mayBlock else { return CoroutineErrors.unhandled(error, "the end of \(name), which stays a zombie") }
+        // A debugger gets the end first.
+        if isReadable { usleep(10_000) }
+        try descriptor.withFileDescriptor { number in
+          var look = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
+          while poll(&look, 1, -1) < 0, coroutine_io_errno() == EINTR {}
+        }
+        isReadable = true
+      }
+      reap()
+    } catch {
+      // Other code has reaped it.
     }
   }
 

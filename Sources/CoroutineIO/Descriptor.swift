@@ -125,7 +125,7 @@ extension Descriptor {
   public func onReadable<Output>(
     _ handler: @escaping () throws -> Output
   ) -> Select.Case<Select.DescriptorReadiness, Output> {
-    Select.Case(Select.DescriptorReadiness.Source(handle.storage.waits, .read)) { try handler() }
+    onReady(.read, handler)
   }
 
   /// A case of a `select`: chosen when there is room to write, or an error. It writes nothing.
@@ -136,7 +136,16 @@ extension Descriptor {
   public func onWritable<Output>(
     _ handler: @escaping () throws -> Output
   ) -> Select.Case<Select.DescriptorReadiness, Output> {
-    Select.Case(Select.DescriptorReadiness.Source(handle.storage.waits, .write)) { try handler() }
+    onReady(.write, handler)
+  }
+
+  private func onReady<Output>(
+    _ operation: WaitOperation, _ handler: @escaping () throws -> Output
+  ) -> Select.Case<Select.DescriptorReadiness, Output> {
+    // The handle, too: with the last one the descriptor is closed.
+    Select.Case(Select.DescriptorReadiness.Source(handle.storage.waits, operation)) { [handle] _ in
+      try withExtendedLifetime(handle) { try handler() }
+    }
   }
 }
 

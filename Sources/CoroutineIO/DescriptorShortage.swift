@@ -19,9 +19,13 @@ enum DescriptorShortage {
   static let closed = Channel<Void>(capacity: .conflated, name: "a closed descriptor")
 
   /// Closes a descriptor, and tells a listener that waits for one. One load where none does.
-  static func close(_ number: Int32) {
-    coroutine_io_close(number)
+  ///
+  /// - Returns: as `coroutine_io_close`.
+  @discardableResult
+  static func close(_ number: Int32) -> Int32 {
+    let result = coroutine_io_close(number)
     noteClose()
+    return result
   }
 
   /// A descriptor of this module was closed.

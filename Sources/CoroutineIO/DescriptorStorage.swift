@@ -113,8 +113,8 @@ final class DescriptorStorage: Sendable {
     while true {
       // Before the call: what changes from here on is another count.
       let seen = waits.events(for: readiness)  // litmus: readiness-count
-      // Where it must not wait, no event has been looked for: only the call tells.
-      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) {
+      // Where it must not wait, no event has been looked for: only the call tells. In a child of fork the count stands still.
+      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) || waits.isParents {
         let number = try beginUse()
         let result = call(number)
         let code = result < 0 ? coroutine_io_errno() : 0
@@ -179,9 +179,11 @@ package struct WaitLimit: Sendable {
     throw TimeoutError(after: timeout)
   }
 
-  /// Suspends the calling coroutine for some time, where no event tells when to look again.
+  /// Suspends the calling coroutine for some time, where no event tells when to look again; only until the deadline, if that
+  /// comes first: it is worth a last look.
   func pause(for duration: Duration) throws {
-    guard WaitDeadline.after(duration) <= deadline else { throw TimeoutError(after: timeout) }
-    try Coroutine.sleep(for: duration)
+    let now = WaitDeadline.after(.nanoseconds(1))
+    guard now < deadline else { throw TimeoutError(after: timeout) }
+    try Coroutine.sleep(for: min(duration, .nanoseconds(deadline - now)))
   }
 }

@@ -4,6 +4,7 @@ import CCoroutineIO
 import Context
 public import Coroutine
 import CoroutineLibc
+import Synchronization
 
 /// A regular file, which is read and written at offsets: operations of several coroutines may go on at the same time.
 ///
@@ -20,7 +21,9 @@ import CoroutineLibc
 /// An operation whose coroutine is cancelled throws `CancellationError`. If it had begun, it goes on to its end in the
 /// background: a write may have been done, or a part of it.
 ///
-/// A file is closed when its last reference is gone, and by `close()`.
+/// A file is closed when its last reference is gone, and by `close()`. In a coroutine the last reference leaves that to a
+/// thread of the pool, which may come to it a moment later: call `close()` where it matters when it is done, as for a program
+/// that is to be run next.
 public final class File: HiddenFromMirrors, Sendable {
   /// What it is opened for.
   public enum Access: Sendable, Hashable {
@@ -77,10 +80,13 @@ public final class File: HiddenFromMirrors, Sendable {
 
   /// Closes it. Operations that run at this moment end as they would have; later ones throw `DescriptorClosed`. Again: without
   /// effect. From any thread.
+  ///
+  /// The calling thread makes the system call, in a coroutine, too. Some file systems, such as NFS, write then what they have
+  /// kept back: `try blocking { file.close() }` lets the other coroutines go on meanwhile.
   public func close() {
     // What this lets go of makes a system call: not under the lock.
     let last = lock.withLock { number.take() }
-    withExtendedLifetime(last) {}
+    last?.closeAtOnce()
   }
 
   /// Reads up to a number of bytes, from an offset on.
@@ -218,10 +224,24 @@ public struct FileChunks: Sendable {
 /// The number of an open file, which is given up with the last reference.
 final class FileNumber: Sendable {
   let value: CInt
+  /// Whether the holder of the last reference goes on only when it is closed.
+  private let closesAtOnce = Atomic<Bool>(false)
 
   init(_ value: CInt) { self.value = value }
 
-  deinit { DescriptorShortage.close(value) }
+  /// It is closed with the last reference, and not later: its user has asked for that.
+  func closeAtOnce() { closesAtOnce.store(true, ordering: .relaxed) }
+
+  deinit {
+    // On some file systems the call takes long. A coroutine that drops a file does not expect that, and would keep its
+    // scheduler's thread.
+    guard Coroutine.isInside, !closesAtOnce.load(ordering: .relaxed) else {
+      DescriptorShortage.close(value)
+      return
+    }
+    let value = value
+    FilePool.shared.runUnawaited { _ in DescriptorShortage.close(value) }
+  }
 }
 
 extension File.Access {

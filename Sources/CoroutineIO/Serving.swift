@@ -2,6 +2,7 @@
 
 import Context
 package import Coroutine
+import Synchronization
 
 extension StreamListener {
   /// Handles connections, each in a coroutine of its own, until the calling coroutine is cancelled or the listener closed.
@@ -19,6 +20,11 @@ extension StreamListener {
   /// The coroutines run on the caller's scheduler, and are named after their peers. A connection is closed when its handler
   /// has returned or thrown. An error of one never ends the others.
   ///
+  /// What a handler has written before it returns reaches its peer also if that still sends: of TCP, a close would reset the
+  /// connection then. Where bytes have come that the handler has not read, the peer is told of the end, and what it sends is
+  /// dropped until its own end, 256 KiB of it at most, for a second at most. A connection whose peer is quiet is closed at
+  /// once, as is one whose handler has thrown.
+  ///
   /// When it is cancelled, or the listener is closed, it accepts nothing more. It waits for the connections that run,
   /// no longer than `grace`, then cancels them, and waits for their ends. A listener that was not closed stays open; clients
   /// wait in its queue.
@@ -29,10 +35,12 @@ extension StreamListener {
   /// - Parameters:
   ///   - limit: how many connections run at a time, at least 1; more wait to be accepted. `nil`: any number.
   ///   - grace: how long the connections may go on after the end; zero or less: they are cancelled at once.
-  ///   - stackSize: of each connection's coroutine; `nil` for the default.
+  ///   - stackSize: of each connection's coroutine; `nil` for the default. A connection that gets no stack is closed, with a
+  ///     `StackError` for `onError`; the next one is accepted when one of them has ended, or after 100 ms.
   ///   - onError: called for each error of a handler, in the connection's coroutine, except that of one which was
-  ///     cancelled at the end. `nil`: `CoroutineErrors.unhandled` gets the first error of each kind, and at the end,
-  ///     the number of the others.
+  ///     cancelled at the end; for the `StackError` of a connection, in the coroutine that has called this, with the next
+  ///     connection or at the end. `nil`: `CoroutineErrors.unhandled` gets the first error of each kind, and at the end, the
+  ///     number of the others.
   ///   - handler: serves a connection. May suspend, throw, and write and read in any order.
   /// - Throws: `CancellationError` when it was cancelled, also in the grace after a close; `IOError` if nothing can be accepted
   ///   any more. Nothing if the listener was closed.
@@ -52,13 +60,21 @@ extension StreamListener {
     var failure: (any Error)?
     do {
       while true {
+        errors.reportLate()
+        try connections.waitForStack()
         guard try connections.waitForRoom(or: ended) else { break }
         do {
           let connection = try accept(timeout: nil)
-          connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
+          let peer = connection.remoteAddress
+          connections.start(
+            name: connection.name, stackSize: stackSize, withoutStack: { errors.reportOutside($0, of: peer) }
+          ) { isCancelled in
             defer { connection.close() }
-            do { try handler(connection) } catch {
-              if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection.remoteAddress) }
+            do {
+              try handler(connection)
+              connection.endpoint.takeLeave()
+            } catch {
+              if !(isCancelled() && error is CancellationError) { errors.report(error, of: peer) }
             }
           }
         } catch {
@@ -81,17 +97,32 @@ extension StreamListener {
 // Unchecked: the lock guards what changes.
 package final class RunningConnections: @unchecked Sendable {
   private let lock = Lock()
-  /// The coroutines that run; `nil` for one that is just being started.
-  private var running: [UInt64: Coroutine<Void, Never>?] = [:]
+  /// The coroutines that run.
+  private var running: [UInt64: Coroutine<Void, Never>] = [:]
   private var started: UInt64 = 0
   private var isCancelled = false
   /// The room that is left.
   private let room: Semaphore?
   private let all: WaitGroup
+  /// Whether a connection has got no stack, and none has begun since.
+  private let isShortOfStacks = Atomic<Bool>(false)
+  /// In a shortage of stacks: has an element when a connection has ended, which gives its stack back, or one has begun.
+  private let news: Channel<Void>
 
   package init(limit: Int?, name: String) {
     room = limit.map { Semaphore(permits: $0, name: name) }
     all = WaitGroup(name: name)
+    news = Channel(capacity: .conflated, name: "a stack for \(name)")
+  }
+
+  /// Suspends the calling coroutine for a moment if the last connection has got no stack: until one ends, or begins. Otherwise
+  /// each client would be accepted, and dropped.
+  ///
+  /// - Parameter time: how long at most: other code gives stacks back, too.
+  /// - Throws: `CancellationError`.
+  package func waitForStack(upTo time: Duration = .milliseconds(100)) throws {
+    guard isShortOfStacks.load(ordering: .relaxed) else { return }
+    do { try news.receive(timeout: time) } catch is TimeoutError {}
   }
 
   /// Suspends the calling coroutine while there are as many as may be.
@@ -117,25 +148,36 @@ package final class RunningConnections: @unchecked Sendable {
     room?.release()
   }
 
-  /// Starts one, which takes the room that was waited for. `body` learns whether all are being cancelled.
+  /// Starts one, which takes the room that was waited for.
+  ///
+  /// - Parameters:
+  ///   - withoutStack: is called in place of `body`, with the error, if it gets no stack: outside of coroutines, so that it
+  ///     must not wait.
+  ///   - body: learns whether all are being cancelled.
   package func start(
     on scheduler: some Scheduler = .inherited, name: String, stackSize: Int?,
+    withoutStack: @escaping @Sendable (_ error: any Error) -> Void,
     _ body: @escaping @Sendable (_ isCancelled: () -> Bool) -> Void
   ) {
     all.add()
+    let coroutine = Coroutine(on: scheduler, name: name, stackSize: stackSize) { [self] in
+      noteBegin()
+      body { self.isBeingCancelled }
+    }
     let number = lock.withLock {
       started += 1
-      running.updateValue(nil, forKey: started)
+      running[started] = coroutine
       return started
     }
-    let run = ConnectionRun(number, of: self)
-    let coroutine = Coroutine(on: scheduler, name: name, stackSize: stackSize) {
-      // Also where the body never begins, for want of a stack: with the run's end.
-      defer { run.end() }
-      body { run.isCancelled }
+    coroutine.atEnd { [self] error in
+      if let error {
+        isShortOfStacks.store(true, ordering: .relaxed)
+        withoutStack(error)
+      } else {
+        tellNews()
+      }
+      ended(number)
     }
-    // It may have ended by now.
-    lock.withLock { if running[number] != nil { running[number] = .some(coroutine) } }
   }
 
   /// Waits until all that run have ended.
@@ -155,7 +197,7 @@ package final class RunningConnections: @unchecked Sendable {
     } catch {
       let rest = lock.withLock {
         isCancelled = true
-        return running.values.compactMap { $0 }
+        return Array(running.values)
       }
       for coroutine in rest { coroutine.cancel() }
       do { try withCancellationShield { try all.wait() } } catch {
@@ -165,31 +207,22 @@ package final class RunningConnections: @unchecked Sendable {
     }
   }
 
-  fileprivate var isBeingCancelled: Bool { lock.withLock { isCancelled } }
+  private var isBeingCancelled: Bool { lock.withLock { isCancelled } }
 
-  fileprivate func ended(_ number: UInt64) {
+  private func noteBegin() {
+    guard isShortOfStacks.load(ordering: .relaxed) else { return }
+    tellNews()
+    isShortOfStacks.store(false, ordering: .relaxed)
+  }
+
+  private func tellNews() {
+    if isShortOfStacks.load(ordering: .relaxed) { _ = news.trySend(()) }
+  }
+
+  private func ended(_ number: UInt64) {
     // Released after the unlock.
-    let coroutine = lock.withLock { running.removeValue(forKey: number) }
-    guard coroutine != nil else { return }
+    _ = lock.withLock { running.removeValue(forKey: number) }
     room?.release()
     all.done()
   }
-}
-
-/// One connection's slot among those that run, until its coroutine has ended or turns out never to begin.
-private final class ConnectionRun: Sendable {
-  private let number: UInt64
-  private let connections: RunningConnections
-
-  init(_ number: UInt64, of connections: RunningConnections) {
-    self.number = number
-    self.connections = connections
-  }
-
-  deinit { end() }
-
-  var isCancelled: Bool { connections.isBeingCancelled }
-
-  /// A second time: nothing.
-  func end() { connections.ended(number) }
 }

@@ -12,6 +12,8 @@ package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
   private let lock = Lock()
   /// How often each kind came after the first time.
   private var repeated: [String: Int] = [:]
+  /// Those of connections that never began, for `onError`.
+  private var late: [(error: any Error, peer: Peer)] = []
 
   /// More kinds than a server has; further ones are counted as one.
   private static var mostKinds: Int { 64 }
@@ -33,8 +35,25 @@ package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
     if isFirst { CoroutineErrors.unhandled(error, "\(origin), connection from \(peer)") }
   }
 
-  /// The server ends: reports the number of those that were not reported one by one.
+  /// The same for what has no coroutine to be reported in. `onError` may wait for something: `reportLate` calls it.
+  package func reportOutside(_ error: any Error, of peer: Peer) {
+    guard onError != nil else { return report(error, of: peer) }
+    lock.withLock { late.append((error, peer)) }
+  }
+
+  /// By the server's coroutine: calls `onError` with what has come outside of coroutines.
+  package func reportLate() {
+    guard let onError else { return }
+    let all = lock.withLock {
+      defer { late = [] }
+      return late
+    }
+    for (error, peer) in all { onError(error, peer) }
+  }
+
+  /// The server ends: reports what is left, and the number of those that were not reported one by one.
   package func reportRest() {
+    reportLate()
     let counts = lock.withLock { repeated.filter { $0.value > 0 } }
     guard !counts.isEmpty else { return }
     CoroutineErrors.unhandled(RepeatedErrors(counts: counts), origin)

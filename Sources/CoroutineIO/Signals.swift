@@ -160,15 +160,18 @@ private final class SignalReceivers: @unchecked Sendable {
   }
 
   private func tell() {
-    for number in 1...coroutine_io_signal_last() where coroutine_io_signal_take(number) {
+    for number in 1...coroutine_io_signal_last() {
+      let record = coroutine_io_signal_take(number)
+      guard record != 0 else { continue }
       var isTold = false
       for channel in lock.withLock({ channels[number] ?? [] }) where !channel.isClosed {
         if case .sent = channel.trySend(number) { isTold = true }
       }
       guard !isTold else { continue }
       // Also one that came just before it was released, and is found by the look after that. A channel that has subscribed since
-      // then gets it.
-      lock.withLock { _ = isCaught(number) }
+      // then gets it. Where other code has put the handler back after the release, it would be found here again and again. (One
+      // that had come before that is none of these: the program may have a handler of its own by now.)
+      lock.withLock { if !isCaught(number), record == 2 { coroutine_io_signal_release(number) } }
       coroutine_io_signal_raise(number)
     }
   }

@@ -29,6 +29,17 @@ extension SocketConnection {
   /// while let bytes = try connection.read() { answer += bytes }
   /// ```
   ///
+  /// TCP resets a connection that is closed while bytes have come that were not read, and one whose peer goes on to send: what
+  /// was written, and was not sent by then, is lost, though `write` has returned. So who closes before the peer has sent all
+  /// ends its own half first, and reads up to the peer's end. (`serve` does it for its handlers.)
+  ///
+  /// ```swift
+  /// try connection.write("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")
+  /// try connection.finishWriting()
+  /// _ = try? connection.readToEnd(limit: 256 << 10, timeout: .seconds(1))
+  /// connection.close()
+  /// ```
+  ///
   /// - Throws: `StreamInUse` while another coroutine writes; `DescriptorClosed`; `CancellationError`; `IOError`, such as
   ///   ENOTCONN where the peer has reset the connection.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -105,13 +116,14 @@ enum SocketSetup {
   private static func beginToConnect(
     _ number: Int32, to address: SocketAddress, name: String, _ limit: WaitLimit
   ) throws -> Bool {
+    var pauses = PausesOfConnect()
     while true {
       if address.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) == 0 { return true }
       switch coroutine_io_errno() {
       // An interrupted one goes on by itself.
       case EINPROGRESS, EINTR: return false
       // The queue of a Unix listener is full. The kernel does not report when it no longer is.
-      case EAGAIN where address.family == .unix: try limit.pause(for: .milliseconds(1))
+      case EAGAIN where address.family == .unix: try limit.pause(for: pauses.next())
       case let code: throw IOError(operation: "connect", code: code, subject: name)
       }
     }
@@ -134,5 +146,17 @@ enum SocketSetup {
     var length = socklen_t(MemoryLayout<Int32>.size)
     guard getsockopt(number, SOL_SOCKET, SO_ERROR, &code, &length) == 0 else { return -1 }
     return code == 0 ? 0 : Int(coroutine_io_fail(code))
+  }
+}
+
+/// How long a client waits between its tries to get into a listener's full queue: each time twice as long, up to a limit, so
+/// that very many that wait leave the processor to the server; by chance, so that they do not come together.
+struct PausesOfConnect {
+  /// In microseconds.
+  private var longest = 1000
+
+  mutating func next() -> Duration {
+    defer { longest = min(2 * longest, 64_000) }
+    return .microseconds(Int.random(in: longest / 2...longest))
   }
 }

@@ -8,7 +8,7 @@ import CoroutineLibc
 /// So a connection that waits for its peer uses no memory for bytes that have not come.
 struct StreamBuffer: ~Copyable {
   private var memory: UnsafeMutableRawPointer?
-  private var capacity = 0
+  private(set) var capacity = 0
   private var start = 0
   private var end = 0
 
@@ -26,6 +26,20 @@ struct StreamBuffer: ~Copyable {
   /// The room behind the bytes.
   var room: UnsafeMutableRawBufferPointer {
     UnsafeMutableRawBufferPointer(start: memory.map { $0 + end }, count: capacity - end)
+  }
+
+  /// Gives a large block up in which few bytes are left, and `space` more are wanted: a peer that sends no more would keep it.
+  mutating func releaseSurplus(_ space: Int) {
+    guard let memory, capacity > 4 * Self.usualCapacity, count + space <= Self.usualCapacity,
+      // Where there is no memory for another block, the large one does.
+      let target = malloc(Self.usualCapacity)
+    else { return }
+    memcpy(target, memory + start, count)
+    free(memory)
+    self.memory = target
+    capacity = Self.usualCapacity
+    end -= start
+    start = 0
   }
 
   /// Makes room for `space` bytes more behind those that are here.

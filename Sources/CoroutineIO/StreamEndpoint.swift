@@ -35,8 +35,10 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   private let writer = Atomic<UInt64>(0)
   /// How many bytes the kernel has taken. Written by the writer.
   private let total = Atomic<UInt64>(0)
-  // Of the reader.
+  // Of the reader, as what follows.
   @exclusivity(unchecked) private var buffer = StreamBuffer()
+  /// Whether the peer's end has been read.
+  @exclusivity(unchecked) private var isAtEnd = false
 
   /// The endpoint of something that reads and writes bytes as they come: no socket of datagrams.
   ///
@@ -237,6 +239,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   /// Reads more into the buffer, which has room for `space` bytes then, or more; false at the end.
   private func fill(_ space: Int, _ limit: WaitLimit) throws -> Bool {
+    buffer.releaseSurplus(space)
     let asked: Int
     if buffer.isEmpty {
       asked = max(space, StreamBuffer.usualCapacity)
@@ -257,9 +260,14 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
     return count > 0
   }
 
+  /// How much memory the bytes read ahead have. By the reader.
+  var readAheadCapacity: Int { buffer.capacity }
+
   /// Takes the bytes that have come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
   private func receive(_ number: CInt, _ target: UnsafeMutableRawPointer?, _ count: Int) -> Int {
-    isSocket ? recv(number, target, count, 0) : CoroutineLibc.read(number, target, count)
+    let received = isSocket ? recv(number, target, count, 0) : CoroutineLibc.read(number, target, count)
+    if received == 0 { isAtEnd = true }
+    return received
   }
 
   /// How many bytes the call requests, if a result of fewer means that the next one would have to wait.
@@ -374,6 +382,38 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
     defer { writer.store(0, ordering: .releasing) }  // litmus: lock-handover
     try begin()
     try body()
+  }
+
+  // MARK: Before a close
+
+  /// Lets the peer of a connection by TCP get what was written, where a close would keep it from that: if bytes have come that
+  /// were not read, the kernel drops what it has not sent yet, and resets the connection.
+  ///
+  /// Then it tells the peer of the end, and drops what comes until the peer's own end: 256 KiB at most, for some time at most,
+  /// and until the calling coroutine is cancelled. In all other cases it does nothing: a peer that is quiet gets its end by the
+  /// close.
+  func takeLeave(upTo time: Duration = .seconds(1)) {
+    guard shortCallsAreLast else { return }
+    // Where it was closed, or other code still reads or writes, that is the handler's affair.
+    try? reading { () throws -> Void in
+      guard !isAtEnd, try hasUnreadBytes() else { return }
+      try finishWriting()
+      buffer.drop(buffer.count)
+      let limit = WaitLimit(time)
+      var rest = 256 << 10
+      while rest > 0, try fill(1, limit) {
+        rest -= buffer.count
+        buffer.drop(buffer.count)
+        buffer.releaseIfEmpty()
+        try limit.checkBetweenCalls()
+      }
+    }
+  }
+
+  /// Whether the kernel has bytes that were not read. By the reader.
+  private func hasUnreadBytes() throws -> Bool {
+    var byte: UInt8 = 0
+    return try descriptor.withFileDescriptor { recv($0, &byte, 1, Int32(MSG_PEEK)) > 0 }
   }
 
   // MARK: Both

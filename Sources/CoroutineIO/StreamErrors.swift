@@ -54,9 +54,10 @@ public struct StreamTooLong: Error, Equatable, CustomStringConvertible {
 
 /// A write ended after a part of its bytes: the time was up, the stream was closed, the peer has gone.
 ///
-/// The peer has got, or will get, the first `bytesWritten` bytes. A write that ends before its first byte throws the
-/// `cause` itself. One that is cancelled in the middle throws `CancellationError`, as all cancelled operations do; if
-/// `withTimeout` has cancelled it, the `cause` of its `TimeoutError` is a `PartialWrite`.
+/// The kernel has the first `bytesWritten` bytes, and sends them to the peer, unless the connection is reset before: by the
+/// peer, or by a close while the peer still sends (`SocketConnection.finishWriting()`). A write that ends before its first byte
+/// throws the `cause` itself. One that is cancelled in the middle throws `CancellationError`, as all cancelled operations do;
+/// if `withTimeout` has cancelled it, the `cause` of its `TimeoutError` is a `PartialWrite`.
 public struct PartialWrite: Error, CustomStringConvertible {
   /// How many bytes the kernel has taken, from the first on.
   public let bytesWritten: Int

@@ -80,13 +80,9 @@ extension File {
       // Until it has the rights of the old one it is its owner's alone: a process that opened it before that could read it ever
       // after.
       let first = coroutine_io_file_exists(target) ? 0o600 : permissions
-      let number = FileNumber(try FilePool.check(coroutine_io_file_open(name, flags, first), "open", text))
+      let number = try FilePool.check(coroutine_io_file_open(name, flags, first), "open", text)
       do {
-        try withExtendedLifetime(number) {
-          try FilePool.check(coroutine_io_file_copy_rights(number.value, target), "fchmod", text)
-          try bytes.withUnsafeBytes { try FilePool.writeAll($0, to: number.value, at: 0, text) }
-          if synchronizes { try FilePool.check(coroutine_io_file_synchronize(number.value), "fsync", text) }
-        }
+        try fill(number, with: bytes, rightsOf: target, text, synchronizing: synchronizes)
         try FilePool.check(coroutine_io_file_replace(name, target, synchronizes), "rename", text)
       } catch {
         unlink(name)
@@ -94,6 +90,22 @@ extension File {
         throw (error as? PartialWrite)?.cause ?? error
       }
     }
+  }
+
+  /// Gives a new file its rights and its bytes, and closes it.
+  private static func fill(
+    _ number: CInt, with bytes: [UInt8], rightsOf target: [CChar], _ text: String, synchronizing synchronizes: Bool
+  ) throws {
+    do {
+      try FilePool.check(coroutine_io_file_copy_rights(number, target), "fchmod", text)
+      try bytes.withUnsafeBytes { try FilePool.writeAll($0, to: number, at: 0, text) }
+      if synchronizes { try FilePool.check(coroutine_io_file_synchronize(number), "fsync", text) }
+    } catch {
+      DescriptorShortage.close(number)
+      throw error
+    }
+    // Before it gets the name: a file system that has kept bytes back, such as NFS, tells here that it could not write them.
+    try FilePool.check(DescriptorShortage.close(number), "close", text)
   }
 
   /// Where a path leads to; a link may lead to a file that is not there yet. Ends with a zero byte.

@@ -145,7 +145,8 @@
     ///     number.
     ///   - grace: how long the connections may go on after the end; zero or less: they are cancelled at once.
     ///   - closeTimeout: how long a peer may take for what was written when the handler has returned; then it is cut off.
-    ///   - stackSize: of each connection's coroutine; `nil` for the default.
+    ///   - stackSize: of each connection's coroutine; `nil` for the default. A connection that gets no stack is closed, and
+    ///     `onError` called with a `StackError` by the coroutine that has called this.
     ///   - onError: called with each error of a handler, in the connection's coroutine, except that of a connection
     ///     which was cancelled at the end. `nil`: `CoroutineErrors.unhandled` receives the first error of each kind,
     ///     and at the end, how many there were.

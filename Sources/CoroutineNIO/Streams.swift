@@ -96,7 +96,8 @@
     ///   - limit: how many streams are handled at a time, at least 1; further ones wait. `nil`: as many as the protocol allows.
     ///   - grace: how long the streams may go on after a cancel; zero or less: they are cancelled at once.
     ///   - closeTimeout: how long a peer may take for what was written when the handler has returned; then it is cut off.
-    ///   - stackSize: of each stream's coroutine; `nil` for the default.
+    ///   - stackSize: of each stream's coroutine; `nil` for the default. A stream that gets no stack is closed, and `onError`
+    ///     called with a `StackError` by the coroutine that has called this.
     ///   - onError: called with each error of a handler, in the stream's coroutine, except that of a stream which was
     ///     cancelled at the end. `nil`: `CoroutineErrors.unhandled` receives the first error of each kind, and at the
     ///     end, how many there were.

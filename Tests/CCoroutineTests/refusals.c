@@ -32,6 +32,11 @@ int coroutine_test_refuse_renames(int code) {
   return refuse(numbers, sizeof numbers / sizeof numbers[0], code);
 }
 
+int coroutine_test_refuse_closes(int code) {
+  static const unsigned numbers[] = {SYS_close};
+  return refuse(numbers, sizeof numbers / sizeof numbers[0], code);
+}
+
 int coroutine_test_refuse_signals(int code) {
   static const unsigned numbers[] = {SYS_kill, SYS_pidfd_send_signal};
   return refuse(numbers, sizeof numbers / sizeof numbers[0], code);

@@ -205,6 +205,16 @@ struct ChildProcessTests {
     }
   }
 
+  /// The coroutine that reaps it gets no stack: a thread does it.
+  @Test(arguments: [ChildProcess.Group.inherited, .new])
+  func theLastCopyReapsAlsoWithoutAStack(_ group: ChildProcess.Group) throws {
+    try runUntilComplete {
+      let child = try ChildProcess("sleep", ["1000"], input: .null, output: .null, group: group)
+      child.storage.abandon(stackSize: 1 << 50)
+      while !isGone(child.processID) { try Coroutine.sleep(for: .milliseconds(1)) }
+    }
+  }
+
   @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
   func theLastCopyInAForkedProcessKillsNothing() throws {
     try runUntilComplete {

@@ -168,4 +168,25 @@ struct ConnectionTests {
       #expect(accepted.remoteAddress.description == "unix:(unnamed)")
     }
   }
+
+  /// A thousand clients at a listener that does not accept would take a processor.
+  @Test func theTriesToGetIntoAFullQueueBecomeFewer() {
+    var pauses = PausesOfConnect()
+    for longest in [1, 2, 4, 8, 16, 32, 64, 64, 64] {
+      let pause = pauses.next()
+      #expect(pause >= .microseconds(500 * longest) && pause <= .milliseconds(longest))
+    }
+  }
+
+  @Test func aPauseEndsWithTheTime() throws {
+    try runUntilComplete {
+      let limit = WaitLimit(.milliseconds(20))
+      // So long that its end is too late. What is left is used, and then there is one try more.
+      try limit.pause(for: .seconds(3600))
+      let end = outcome { try limit.pause(for: .milliseconds(1)) }
+      #expect(end == "timed out")
+      let without = outcome { try WaitLimit(.zero).pause(for: .milliseconds(1)) }
+      #expect(without == "timed out")
+    }
+  }
 }

@@ -40,6 +40,15 @@ extension Descriptor {
     }
     return Array(bytes.prefix(got))
   }
+
+  /// The same the other way. Returns how many the kernel has taken.
+  func writeSome(_ count: Int) throws -> Int {
+    let bytes = [UInt8](repeating: 7, count: count)
+    return try bytes.withUnsafeBytes { bytes in
+      let address = bytes.baseAddress
+      return try perform(.write, WaitLimit(nil), asked: count) { send($0, address, count, Int32(MSG_NOSIGNAL)) }
+    }
+  }
 }
 
 /// The reason why a coroutine is suspended, once it is.
@@ -334,6 +343,28 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     _ = right
   }
 
+  @Test func aSelectHoldsItsDescriptor() throws {
+    try runUntilComplete {
+      for isToRead in [true, false] {
+        var ends: [Int32] = [0, 0]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0)
+        let (number, right) = (ends[0], try Descriptor(adopting: ends[1], name: "right"))
+        try right.put([1])
+        // The peer finds nothing to read, unless the other end was closed.
+        let look = { outcome { _ = try right.readSome(1, timeout: .zero) } }
+        let found: String
+        if isToRead {
+          found = try select { try Descriptor(adopting: number).onReadable { look() } }
+        } else {
+          found = try select { try Descriptor(adopting: number).onWritable { look() } }
+        }
+        #expect(found == "timed out")
+        let afterwards = look()
+        #expect(afterwards != "timed out")
+      }
+    }
+  }
+
   @Test func asyncCodeWaitsToo() async throws {
     let (left, right) = try makePair()
     let task = Task { try await left.waitUntilReadable() }
@@ -462,11 +493,26 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
   func aChildUsesTheParentsDescriptorsWithoutWaiting() async {
     await #expect(processExitsWith: .success) {
       let (left, right) = try makePair()
+      let (ended, peer) = try makePair()
       // The child can read what is there. A wait for more is an error, and a close gives up the child's copy alone.
       let end = Child.end {
         runInChild {
           try right.put([1, 2, 3])
           guard try left.readSome(64).suffix(3) == [1, 2, 3] else { return 3 }
+          // It got less than it asked for, and no event tells the child of what comes after that.
+          try right.put([4])
+          guard try left.readSome(64) == [4] else { return 9 }
+          // (An earlier child that hung may have come this far.)
+          try peer.put([5])
+          guard try [[5], []].contains(ended.readSome(64)) else { return 10 }
+          try peer.withFileDescriptor { _ = shutdown($0, CInt(SHUT_WR)) }
+          guard try ended.readSome(64) == [] else { return 11 }
+          // A write of more than there is room for, and one more when there is room again.
+          while try !peer.take(1 << 20).isEmpty {}
+          let sent = try ended.writeSome(4 << 20)
+          guard 0 < sent, sent < 4 << 20 else { return 12 }
+          while try !peer.take(1 << 20).isEmpty {}
+          guard try ended.writeSome(8) == 8 else { return 13 }
           do {
             _ = try left.readSome(8)
             return 4

@@ -1,3 +1,4 @@
+import CCoroutineIO
 import CCoroutineTests
 import CoroutineTestSupport
 import Foundation
@@ -137,6 +138,35 @@ import Testing
         return try File.contents(of: path)
       }.value
       precondition(old == [1])
+    }
+  }
+
+  /// As one of the network does it, which has kept the bytes back.
+  @Test func aReplacementThatItsCloseRefusesIsNoSuccess() async {
+    await #expect(processExitsWith: .success) {
+      let path = FileManager.default.temporaryDirectory.appendingPathComponent("unclosed-\(UUID())").path
+      defer { unlink(path) }
+      let old = try await Coroutine {
+        try File.replace(path, with: [1])
+        precondition(coroutine_test_refuse_closes(EIO) == 0)
+        do {
+          try File.replace(path, with: [2])
+          fatalError("it was replaced")
+        } catch let error as IOError {
+          precondition(error.code == EIO && error.operation == "close")
+        }
+        return try File.contents(of: path)
+      }.value
+      precondition(old == [1])
+    }
+  }
+
+  @Test func anInterruptedSynchronizationIsRepeated() async {
+    await #expect(processExitsWith: .success) {
+      let number = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
+      precondition(coroutine_test_interrupt_fsync() == 0)
+      precondition(coroutine_io_file_synchronize(number) == 0)
+      precondition(coroutine_test_fsync_count() == 2)
     }
   }
 
@@ -358,6 +388,73 @@ import Testing
       #expect(throws: DescriptorClosed.self) { try file.write([1], at: 0) }
       #expect(throws: DescriptorClosed.self) { _ = try file.read(upTo: 1, at: 0) }
       #expect(throws: DescriptorClosed.self) { _ = try file.size() }
+    }
+  }
+
+  /// close(2) may take long, and would keep the thread of the other coroutines.
+  @Test func aFileThatACoroutineDropsIsClosedByTheFilesPool() async {
+    await #expect(processExitsWith: .success) {
+      FilePool.shared.threadLimit = 1
+      let (begun, gate) = (Gate(), Gate())
+      try runInExitTest {
+        let blocker = Coroutine(on: .pool) {
+          try blocking(on: FilePool.shared) {
+            begun.open()
+            gate.pass()
+          }
+        }
+        begun.pass()
+        let number = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
+        _ = FileNumber(number)
+        // The only thread is taken.
+        precondition(fcntl(number, F_GETFD) != -1)
+        let other = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
+        do {
+          let closed = FileNumber(other)
+          closed.closeAtOnce()
+        }
+        precondition(fcntl(other, F_GETFD) == -1)
+        gate.open()
+        try blocker.get()
+        while fcntl(number, F_GETFD) != -1 { try Coroutine.sleep(for: .milliseconds(1)) }
+      }
+    }
+  }
+
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func aFileThatACoroutineInAChildDropsIsClosed() throws {
+    try runUntilComplete {
+      // The pool of files, and its threads, are the parent's.
+      _ = try File.contents(of: "/proc/self/status")
+      let number = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
+      let end = Child.end {
+        _ = FileNumber(number)
+        return fcntl(number, F_GETFD) == -1 ? 0 : 1
+      }
+      #expect(end == .exited(0))
+      close(number)
+    }
+  }
+
+  /// The pool's thread keeps nothing of an operation that has returned. In a process of its own: a child that another test
+  /// starts would have the file for a moment.
+  @Test func aCloseBehindAnOperationIsDoneWhenItReturns() async {
+    await #expect(processExitsWith: .success) {
+      // F_SETLEASE, which Swift does not see.
+      let setLease: CInt = 1024
+      let path = FileManager.default.temporaryDirectory.appendingPathComponent("lease-\(UUID())").path
+      defer { unlink(path) }
+      try runInExitTest {
+        for _ in 0..<200 {
+          let file = try File(opening: path, for: .writing, creating: .ifMissing)
+          try file.write([1], at: 0)
+          file.close()
+          let number = open(path, O_RDWR | O_CLOEXEC)
+          // Refused by EAGAIN where the file is open elsewhere. Not all file systems have leases.
+          precondition(fcntl(number, setLease, F_WRLCK) == 0 || errno != EAGAIN)
+          close(number)
+        }
+      }
     }
   }
 

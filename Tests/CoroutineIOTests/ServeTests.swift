@@ -1,9 +1,10 @@
 import Coroutine
-import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Synchronization
 import Testing
+
+@testable import CoroutineIO
 
 @Suite(.ownThreads)
 struct ServeTests {
@@ -71,6 +72,80 @@ struct ServeTests {
       #expect(try readAll(good) == bytes("fine"))
       server.cancel()
       #expect(throws: CancellationError.self) { try server.get() }
+    }
+  }
+
+  /// A close with bytes that were not read resets the connection, and what was written last is lost.
+  @Test func aClientThatStillSendsGetsItsAnswer() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let answer = pattern(1_000_000)
+      let server = Coroutine {
+        try listener.serve { connection in
+          _ = try connection.read(upTo: 3)
+          try connection.write(answer)
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      // In one piece: the rest of it is there when the handler returns.
+      try client.write(bytes("go\n") + pattern(10_000))
+      let received = try readAll(client)
+      #expect(received == answer)
+      client.close()
+      listener.close()
+      try server.get()
+    }
+  }
+
+  /// It gets no second of the server's time, nor more than a part of what it sends is taken.
+  @Test func aClientThatSendsForEverIsLetGo() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let server = Coroutine { try listener.serve { connection in _ = try connection.read(upTo: 1) } }
+      let client = try TCPConnection(to: listener.address)
+      let block = pattern(16_384)
+      let end = failure { while true { try client.write(block) } }
+      #expect(end.contains("EPIPE") || end.contains("ECONNRESET"), "\(end)")
+      listener.close()
+      try server.get()
+    }
+  }
+
+  @Test func aQuietClientIsNotWaitedFor() throws {
+    try runUntilComplete {
+      let (client, connection) = try PairKind.tcp.make()
+      try client.write("ab")
+      #expect(try connection.readExactly(2) == bytes("ab"))
+      withoutSuspension { connection.endpoint.takeLeave() }
+      // Nothing has happened.
+      try connection.write("c")
+      #expect(try client.readExactly(1) == bytes("c"))
+      // Nor at the client's end, whether it was read or not.
+      try client.finishWriting()
+      try connection.descriptor.waitUntilReadable()
+      withoutSuspension { connection.endpoint.takeLeave() }
+      #expect(try connection.read() == nil)
+      withoutSuspension { connection.endpoint.takeLeave() }
+      try connection.write("d")
+      #expect(try client.readExactly(1) == bytes("d"))
+    }
+  }
+
+  @Test func aCancelEndsTheLeaveOfAClient() throws {
+    try runUntilComplete {
+      let (client, connection) = try PairKind.tcp.make()
+      try client.write("ab")
+      _ = try connection.read(upTo: 1)
+      let leave = Coroutine {
+        connection.endpoint.takeLeave(upTo: .seconds(3600))
+        return Coroutine.isCancelled
+      }
+      // It has told of its end, and waits for the client's.
+      #expect(try client.read() == nil)
+      while leave.suspension == nil { Coroutine.yield() }
+      leave.cancel()
+      #expect(try leave.get())
+      withExtendedLifetime(client) {}
     }
   }
 
@@ -211,19 +286,72 @@ struct ServeTests {
 
   @Test func aConnectionWithoutAStackIsClosedAndDisturbsNoOther() async {
     await #expect(processExitsWith: .success) {
-      let told = Channel<Bool>(capacity: .unbounded)
-      CoroutineErrors.unhandled = { error, _ in _ = told.trySend(String(describing: type(of: error)) == "StackError") }
+      let told = Channel<String>(capacity: .unbounded)
+      CoroutineErrors.unhandled = { error, _ in
+        _ = told.trySend(error is StackError ? "no stack" : "\(error)")
+      }
       try runInExitTest {
         let listener = try TCPListener()
         let server = Coroutine { try listener.serve(limit: 1, stackSize: 1 << 50) { _ in exit(2) } }
-        for _ in 0..<3 {
+        for number in 0..<3 {
           let client = try TCPConnection(to: listener.address)
-          guard try client.read() == nil, try told.receive() else { exit(3) }
+          guard try client.read() == nil else { exit(3) }
+          // As an error of a handler: at once, and once.
+          if number == 0, try told.receive() != "no stack" { exit(4) }
         }
         server.cancel()
-        do { try server.get() } catch is CancellationError { exit(0) }
+        do { try server.get() } catch is CancellationError {}
+        let rest = try told.receive()
+        guard rest.hasPrefix("errors that came again: "), rest.hasSuffix("StackError: 2") else { exit(5) }
+        guard case .empty = told.tryReceive() else { exit(6) }
       }
-      exit(4)
+      exit(0)
+    }
+  }
+
+  @Test func aServerIsToldOfConnectionsWithoutAStackInACoroutine() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      let told = Channel<Bool>(capacity: .unbounded)
+      let server = Coroutine {
+        try listener.serve(
+          stackSize: 1 << 50, onError: { error, _ in _ = told.trySend(error is StackError && Coroutine.isInside) }
+        ) { _ in }
+      }
+      let client = try TCPConnection(to: listener.address)
+      #expect(try client.read() == nil)
+      server.cancel()
+      #expect(throws: CancellationError.self) { try server.get() }
+      #expect(told.tryReceive() == .received(true))
+      #expect(told.tryReceive() == .empty)
+    }
+  }
+
+  /// Each client would be accepted and dropped, as fast as they come.
+  @Test func withoutAStackAServerWaitsUntilAConnectionEnds() throws {
+    try runUntilComplete {
+      let connections = RunningConnections(limit: nil, name: "test")
+      let (gate, told) = (Channel<Void>(), Channel<Void>(capacity: .unbounded))
+      func start(stackSize: Int?) {
+        connections.start(
+          name: "test", stackSize: stackSize, withoutStack: { _ in _ = told.trySend(()) }
+        ) { _ in _ = try? gate.receive() }
+      }
+      start(stackSize: nil)
+      try withoutSuspension { try connections.waitForStack(upTo: .seconds(3600)) }
+      Coroutine.yield()
+      start(stackSize: 1 << 50)
+      try told.receive()
+      let end = Coroutine { try connections.waitForStack(upTo: .seconds(3600)) }
+      while end.suspension == nil { Coroutine.yield() }
+      try gate.send(())
+      try end.get()
+      // There may be one now: the next connection is tried, and where it begins, it is over.
+      start(stackSize: nil)
+      try connections.waitForStack(upTo: .seconds(3600))
+      try withoutSuspension { try connections.waitForStack(upTo: .seconds(3600)) }
+      try gate.send(())
+      try connections.waitForAll()
     }
   }
 

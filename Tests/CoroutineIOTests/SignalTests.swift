@@ -42,15 +42,45 @@ struct SignalTests {
       let first = try Signals.received(SIGUSR1, SIGUSR1)
       let second = try Signals.received(SIGUSR1)
       first.close()
-      func isIgnored() -> Bool {
-        var action = sigaction()
-        sigaction(SIGUSR1, nil, &action)
-        // SIG_IGN is a number, and no function that could be compared.
-        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
-      }
       if isIgnored() { exit(2) }
       second.close()
       if !isIgnored() { exit(3) }
+      exit(0)
+    }
+  }
+
+  /// As a library does that has saved it while the channel was open, and ends after that.
+  @Test func aHandlerThatOtherCodePutsBackKeepsNoSignal() async {
+    await #expect(processExitsWith: .signal(SIGTERM)) {
+      alarm(60)
+      try runInExitTest {
+        let channel = try Signals.received(SIGTERM)
+        var saved = sigaction()
+        sigaction(SIGTERM, nil, &saved)
+        channel.close()
+        sigaction(SIGTERM, &saved, nil)
+        kill(getpid(), SIGTERM)
+        while true { try Coroutine.sleep(for: .milliseconds(10)) }
+      }
+    }
+  }
+
+  @Test func aHandlerThatWasPutBackIsNoFormerEffect() async {
+    await #expect(processExitsWith: .success) {
+      alarm(60)
+      signal(SIGUSR1, SIG_IGN)
+      try runInExitTest {
+        let first = try Signals.received(SIGUSR1)
+        var saved = sigaction()
+        sigaction(SIGUSR1, nil, &saved)
+        first.close()
+        sigaction(SIGUSR1, &saved, nil)
+        let second = try Signals.received(SIGUSR1)
+        kill(getpid(), SIGUSR1)
+        guard try second.receive() == SIGUSR1 else { exit(2) }
+        second.close()
+        if !isIgnored() { exit(3) }
+      }
       exit(0)
     }
   }
@@ -128,4 +158,12 @@ struct SignalTests {
     await #expect(processExitsWith: .failure) { _ = try Signals.received(SIGKILL) }
     await #expect(processExitsWith: .failure) { _ = try Signals.received(SIGSEGV) }
   }
+}
+
+/// Whether SIGUSR1 is.
+private func isIgnored() -> Bool {
+  var action = sigaction()
+  sigaction(SIGUSR1, nil, &action)
+  // SIG_IGN is a number, and no function that could be compared.
+  return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self) == 1
 }

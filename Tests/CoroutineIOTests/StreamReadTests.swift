@@ -500,6 +500,25 @@ struct StreamReadTests {
     }
   }
 
+  /// The next read begins with it, and may wait for ever.
+  @Test func aByteThatIsLeftKeepsNoLargeBlock() throws {
+    try runUntilComplete {
+      let (writer, reader) = try PairKind.unix.make()
+      let line = String(repeating: "z", count: 100_000)
+      // All of it is there when the read begins, which takes the last byte together with the line's end.
+      try writer.write(line + "\nx")
+      #expect(try reader.readLine() == line)
+      let before = reader.endpoint.readAheadCapacity
+      #expect(before > 100_000)
+      let end = outcome { _ = try reader.readExactly(2, timeout: .milliseconds(1)) }
+      #expect(end == "timed out")
+      let after = reader.endpoint.readAheadCapacity
+      #expect(after == StreamBuffer.usualCapacity)
+      try writer.write("y\n")
+      #expect(try reader.readLine() == "xy")
+    }
+  }
+
   @Test(.disabled(if: isSanitized, "a sanitizer maps memory for each stack: AddressSanitizer eleven megabytes"))
   func oneThatWaitsKeepsNoMemory() async {
     await #expect(processExitsWith: .success) {

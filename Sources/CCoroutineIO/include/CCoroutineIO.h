@@ -64,8 +64,9 @@ int coroutine_io_open_standard(int number, int mode);
 /// refuses to tell.
 bool coroutine_io_is_ready(int descriptor, bool to_write);
 
-/// Closes; an interrupted call has closed too.
-void coroutine_io_close(int descriptor);
+/// Closes; an interrupted call has closed too. A negated errno of a file says that bytes which were written have not reached
+/// it; the number is given up in any case.
+int coroutine_io_close(int descriptor);
 
 /// `ECONNRESET` for its number; NULL if the number is none of an error, or the C library has no names.
 const char *_Nullable coroutine_io_error_name(int code);

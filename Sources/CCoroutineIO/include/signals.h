@@ -4,8 +4,6 @@
 #ifndef COROUTINE_IO_SIGNALS_H
 #define COROUTINE_IO_SIGNALS_H
 
-#include <stdbool.h>
-
 // From here on each signal that comes is recorded, and a byte is written to `wake`, which does not block. Before the
 // first `catch`, once.
 void coroutine_io_signals_begin(int wake);
@@ -16,8 +14,9 @@ int coroutine_io_signal_catch(int number);
 // Lets a signal do again what it did before `catch`.
 void coroutine_io_signal_release(int number);
 
-// Whether a signal has come since the last call.
-bool coroutine_io_signal_take(int number);
+// Whether a signal has come since the last call: 0: none; 1: one has; 2: one that was not caught, as other code that had saved
+// the handler has put it back.
+int coroutine_io_signal_take(int number);
 
 // Sends it to the own process.
 void coroutine_io_signal_raise(int number);

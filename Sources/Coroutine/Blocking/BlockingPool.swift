@@ -93,12 +93,16 @@ private final class BlockingOrder<Value: Sendable>: BlockingWork, @unchecked Sen
   }
 
   func perform(_ refusal: ThreadRefused?) {
-    guard let work = take(), let resume else { return }
+    var work = take()
+    guard work != nil, let resume else { return }
     resume.end.storage.awaitsThread.store(false, ordering: .relaxed)
-    do {
+    let result = Result<Value, any Error> {
       if let refusal { throw refusal }
-      resume(try work())
-    } catch { resume.throwing(error) }
+      return try work!()
+    }
+    // Before the caller goes on: what it captured is in use no more, such as a file that the caller closes next.
+    work = nil
+    resume(with: result)
   }
 
   var isWanted: Bool { !isTaken.load(ordering: .relaxed) }
@@ -113,6 +117,17 @@ private final class BlockingOrder<Value: Sendable>: BlockingWork, @unchecked Sen
   private func take() -> (() throws -> Value)? {
     isTaken.exchange(true, ordering: .acquiringAndReleasing) ? nil : work.take()
   }
+}
+
+/// Work that no caller waits for.
+private final class UnawaitedWork: BlockingWork {
+  private let work: @Sendable (_ mayBlock: Bool) -> Void
+
+  init(_ work: @escaping @Sendable (_ mayBlock: Bool) -> Void) { self.work = work }
+
+  func perform(_ refusal: ThreadRefused?) { work(refusal == nil) }
+
+  var isWanted: Bool { true }
 }
 
 /// What a thread of a `BlockingPool` does.
@@ -234,6 +249,15 @@ public final class BlockingPool: Sendable {
     perform(action)
     if let message { CoroutineErrors.print(message) }
     if let timeOfLook { startWatch(in: timeOfLook) }
+  }
+
+  /// Runs `work` on a thread of the pool, and returns at once. On the calling thread if there is none and can't be one, and in
+  /// a child of `fork` whose parent has them. From any thread.
+  ///
+  /// - Parameter work: is told whether it may block: whether the thread is the pool's.
+  package func runUnawaited(_ work: @escaping @Sendable (_ mayBlock: Bool) -> Void) {
+    guard Fork.count == madeIn else { return work(false) }
+    submit(UnawaitedWork(work))
   }
 
   /// Work that may wait is wanted no more.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Context
+
 extension Coroutine {
   /// Runs `cleanup` once, after the coroutine's end, however that comes about: after its last line, an early return, an
   /// error, a cancel, even one before it began. Of a `.lazy` one that is never started, when its last handle is gone.
@@ -55,4 +57,44 @@ private final class EndListener: WaitListener, @unchecked Sendable {
   }
 
   override func notify() { work.schedule() }
+}
+
+extension Coroutine {
+  /// Calls `body` once, at the end, whatever it is: on the thread that ends it, before that goes on; on the calling one if it
+  /// has ended. Not as a coroutine, other than what `finally` runs: it needs no stack, and must not wait. It may call foreign
+  /// code, as a coroutine's end does for an error that no caller has handled.
+  ///
+  /// - Parameter body: is given the `StackError` of a coroutine that has got no stack, and so never began. That counts as
+  ///   handled.
+  package func atEnd(_ body: @escaping @Sendable (_ withoutStack: (any Error)?) -> Void) {
+    let call = EndCall(of: storage, body)
+    if !storage.tellOfEnd(call) { call.notify() }
+  }
+}
+
+/// Calls a function when a coroutine ends.
+// Unchecked: as its superclass; its own fields are constant.
+private final class EndCall: WaitListener, @unchecked Sendable {
+  // Alive: it is what calls this.
+  private let core: Unmanaged<CoroutineCore>
+  private let body: @Sendable ((any Error)?) -> Void
+
+  init(of core: CoroutineCore, _ body: @escaping @Sendable ((any Error)?) -> Void) {
+    self.core = .passUnretained(core)
+    self.body = body
+  }
+
+  override func notify() {
+    let error = core._withUnsafeGuaranteedRef { $0.takeStackError() }
+    body(error)
+  }
+}
+
+extension CoroutineCore {
+  /// The error of one that has ended and never had a stack: the caller handles it.
+  fileprivate final func takeStackError() -> (any Error)? {
+    guard let error = failure as? StackError else { return nil }
+    resultIsTaken()
+    return error
+  }
 }

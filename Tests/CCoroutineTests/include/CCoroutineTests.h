@@ -14,7 +14,15 @@ int coroutine_test_call_on_thread(pthread_t *thread, void (*callback)(void *cont
 
 /// That give files new names.
 int coroutine_test_refuse_renames(int code);
+/// That close descriptors, which stay open.
+int coroutine_test_refuse_closes(int code);
 /// That send signals.
 int coroutine_test_refuse_signals(int code);
+
+/// From here on `fsync` on the calling thread does nothing; the first one says that a signal has interrupted it. 0, or an
+/// errno.
+int coroutine_test_interrupt_fsync(void);
+/// How many there were.
+int coroutine_test_fsync_count(void);
 
 #endif
