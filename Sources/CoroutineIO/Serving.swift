@@ -66,9 +66,7 @@ extension StreamListener {
         do {
           let connection = try accept(timeout: nil)
           let peer = connection.remoteAddress
-          connections.start(
-            name: connection.name, stackSize: stackSize, withoutStack: { errors.reportOutside($0, of: peer) }
-          ) { isCancelled in
+          connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
             defer { connection.close() }
             do {
               try handler(connection)
@@ -76,6 +74,8 @@ extension StreamListener {
             } catch {
               if !(isCancelled() && error is CancellationError) { errors.report(error, of: peer) }
             }
+          } withoutStack: { error in
+            errors.reportOutside(error, of: peer)
           }
         } catch {
           connections.giveBackRoom()
@@ -151,13 +151,13 @@ package final class RunningConnections: @unchecked Sendable {
   /// Starts one, which takes the room that was waited for.
   ///
   /// - Parameters:
+  ///   - body: learns whether all are being cancelled.
   ///   - withoutStack: is called in place of `body`, with the error, if it gets no stack: outside of coroutines, so that it
   ///     must not wait.
-  ///   - body: learns whether all are being cancelled.
   package func start(
     on scheduler: some Scheduler = .inherited, name: String, stackSize: Int?,
-    withoutStack: @escaping @Sendable (_ error: any Error) -> Void,
-    _ body: @escaping @Sendable (_ isCancelled: () -> Bool) -> Void
+    _ body: @escaping @Sendable (_ isCancelled: () -> Bool) -> Void,
+    withoutStack: @escaping @Sendable (_ error: any Error) -> Void
   ) {
     all.add()
     let coroutine = Coroutine(on: scheduler, name: name, stackSize: stackSize) { [self] in

@@ -64,17 +64,15 @@
         guard try running.waitForRoom(or: end) else { break }
         do {
           guard let (connection, name) = try next() else { break }
-          running.start(
-            on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize,
-            withoutStack: { error in
-              errors.reportOutside(error, of: connection)
-              connection.close()
-            }
-          ) { [handler, closeTimeout] isCancelled in
+          running.start(on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize) {
+            [handler, closeTimeout] isCancelled in
             defer { connection.closeAndWait(upTo: closeTimeout) }
             do { try handler(connection) } catch {
               if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection) }
             }
+          } withoutStack: { error in
+            errors.reportOutside(error, of: connection)
+            connection.close()
           }
         } catch {
           running.giveBackRoom()

@@ -333,9 +333,11 @@ struct ServeTests {
       let connections = RunningConnections(limit: nil, name: "test")
       let (gate, told) = (Channel<Void>(), Channel<Void>(capacity: .unbounded))
       func start(stackSize: Int?) {
-        connections.start(
-          name: "test", stackSize: stackSize, withoutStack: { _ in _ = told.trySend(()) }
-        ) { _ in _ = try? gate.receive() }
+        connections.start(name: "test", stackSize: stackSize) { _ in
+          _ = try? gate.receive()
+        } withoutStack: { _ in
+          _ = told.trySend(())
+        }
       }
       start(stackSize: nil)
       try withoutSuspension { try connections.waitForStack(upTo: .seconds(3600)) }
