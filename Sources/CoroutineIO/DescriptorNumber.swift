@@ -38,6 +38,9 @@ final class DescriptorNumber: Sendable {
     if uses.bitwiseOr(Self.closed, ordering: .acquiringAndReleasing).oldValue == 0 { giveUp() }
   }
 
+  /// Whether it was closed: no further use begins.
+  var isClosed: Bool { uses.load(ordering: .relaxed) & Self.closed != 0 }
+
   /// Other code has closed the number, and it is another descriptor's by now: it is used no more, and not closed.
   func lose() { uses.bitwiseOr(Self.closed | Self.givenUp, ordering: .acquiringAndReleasing) }
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
-import Context
 public import Coroutine
 import CoroutineLibc
-import Synchronization
 
 /// A regular file, which is read and written at offsets: operations of several coroutines may go on at the same time.
 ///
@@ -46,10 +44,7 @@ public final class File: HiddenFromMirrors, Sendable {
   /// In messages: its path.
   public let name: String
   private let access: Access
-
-  private let lock = Lock()
-  // Guarded by the lock. An operation keeps it while it runs, so that its number is not given to another file.
-  nonisolated(unsafe) private var number: FileNumber?
+  private let number: FileNumber
 
   /// Opens a file.
   ///
@@ -83,11 +78,7 @@ public final class File: HiddenFromMirrors, Sendable {
   ///
   /// The calling thread makes the system call, in a coroutine, too. Some file systems, such as NFS, write then what they have
   /// kept back: `try blocking { file.close() }` lets the other coroutines go on meanwhile.
-  public func close() {
-    // What this lets go of makes a system call: not under the lock.
-    let last = lock.withLock { number.take() }
-    last?.closeAtOnce()
-  }
+  public func close() { number.close() }
 
   /// Reads up to a number of bytes, from an offset on.
   ///
@@ -196,9 +187,9 @@ public final class File: HiddenFromMirrors, Sendable {
   private func run<Value: Sendable>(_ operation: String, _ body: @escaping @Sendable (CInt) throws -> Value) throws
     -> Value
   {
-    guard let number = lock.withLock({ number }) else { throw DescriptorClosed(name) }
+    guard let use = number.use() else { throw DescriptorClosed(name) }
     return try blocking(on: FilePool.shared) {
-      try withExtendedLifetime(number) { try body(number.value) }
+      try withExtendedLifetime(use) { try body(use.value) }
     }
   }
 }
@@ -221,27 +212,38 @@ public struct FileChunks: Sendable {
   }
 }
 
-/// The number of an open file, which is given up with the last reference.
+/// The number of an open file, which is given up when the file is closed, or with the last reference.
 final class FileNumber: Sendable {
-  let value: CInt
-  /// Whether the holder of the last reference goes on only when it is closed.
-  private let closesAtOnce = Atomic<Bool>(false)
+  private let number: DescriptorNumber
 
-  init(_ value: CInt) { self.value = value }
+  init(_ value: CInt) { number = DescriptorNumber(value, isPolled: false) }
 
-  /// It is closed with the last reference, and not later: its user has asked for that.
-  func closeAtOnce() { closesAtOnce.store(true, ordering: .relaxed) }
+  /// For an operation; `nil` if it was closed.
+  func use() -> FileUse? { FileUse(of: number) }
+
+  /// Closes it now, or at the end of the operations that use it. Again: without effect.
+  func close() { number.close() }
 
   deinit {
     // On some file systems the call takes long. A coroutine that drops a file does not expect that, and would keep its
     // scheduler's thread.
-    guard Coroutine.isInside, !closesAtOnce.load(ordering: .relaxed) else {
-      DescriptorShortage.close(value)
-      return
-    }
-    let value = value
-    FilePool.shared.runUnawaited { _ in DescriptorShortage.close(value) }
+    guard Coroutine.isInside, !number.isClosed else { return number.close() }
+    FilePool.shared.runUnawaited { [number] _ in number.close() }
   }
+}
+
+/// One operation's use of a file: its number stays the file's until this goes. An operation that is cancelled before it begins lets
+/// go of it unused.
+final class FileUse: Sendable {
+  let value: CInt
+  private let number: DescriptorNumber
+
+  fileprivate init?(of number: DescriptorNumber) {
+    guard let value = number.beginUse() else { return nil }
+    (self.value, self.number) = (value, number)
+  }
+
+  deinit { number.endUse() }
 }
 
 extension File.Access {

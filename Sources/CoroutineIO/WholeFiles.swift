@@ -21,10 +21,9 @@ extension File {
     require(limit >= 0, "a file can't have \(limit) bytes at most: give zero or more")
     try FilePool.requireNoZero(in: path, "open")
     return try blocking(on: FilePool.shared) {
-      let number = FileNumber(try FilePool.check(coroutine_io_file_open(path, O_RDONLY, 0), "open", path))
-      let bytes = try withExtendedLifetime(number) {
-        try readAll(number.value, path, from: 0, upTo: limit < .max ? limit + 1 : limit)
-      }
+      let number = try FilePool.check(coroutine_io_file_open(path, O_RDONLY, 0), "open", path)
+      defer { DescriptorShortage.close(number) }
+      let bytes = try readAll(number, path, from: 0, upTo: limit < .max ? limit + 1 : limit)
       guard bytes.count <= limit else { throw StreamTooLong(limit: limit, subject: path) }
       return bytes
     }

@@ -409,10 +409,7 @@ import Testing
         // The only thread is taken.
         precondition(fcntl(number, F_GETFD) != -1)
         let other = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)
-        do {
-          let closed = FileNumber(other)
-          closed.closeAtOnce()
-        }
+        FileNumber(other).close()
         precondition(fcntl(other, F_GETFD) == -1)
         gate.open()
         try blocker.get()

@@ -100,7 +100,7 @@ private final class BlockingOrder<Value: Sendable>: BlockingWork, @unchecked Sen
       if let refusal { throw refusal }
       return try work!()
     }
-    // Before the caller goes on: what it captured is in use no more, such as a file that the caller closes next.
+    // Before the caller goes on: what it captured is in use no more, such as the number of a file that the caller closes next.
     work = nil
     resume(with: result)
   }
