@@ -49,6 +49,25 @@ func checkLifecycle() async throws {
   try await running.value
 }
 
+/// A group that is cancelled ends when its server has ended, and leaves no coroutine behind.
+func checkCancelledGroup() async throws {
+  let listener = try TCPListener()
+  let group = ServiceGroup(
+    services: [EchoService(listener: listener)], gracefulShutdownSignals: [], logger: Logger(label: "services"))
+  let running = Task { try await group.run() }
+  try await Coroutine(on: .pool) {
+    let connection = try TCPConnection(to: listener.address)
+    try connection.write("before")
+    _ = try connection.readExactly(6)
+    running.cancel()
+    // In the grace.
+    try connection.write("after")
+    _ = try connection.readExactly(5)
+  }.value
+  _ = await running.result
+  try expect("what waits when a cancelled group has ended", try CoroutineCensus.take().suspended, [:])
+}
+
 /// A span is the task-local value of the code in it: it stays that across suspensions and threads, and children and
 /// `async` code get it.
 func checkTracing(_ tracer: InMemoryTracer) async throws {

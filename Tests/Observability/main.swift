@@ -102,6 +102,7 @@ func checkAll() async throws {
   InstrumentationSystem.bootstrap(tracer)
   try await checkTracing(tracer)
   try await checkLifecycle()
+  try await checkCancelledGroup()
 }
 
 do {
