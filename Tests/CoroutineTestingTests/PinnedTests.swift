@@ -33,14 +33,19 @@ import Testing
   /// Also if it could go on since: what it had waited for holds up the time no more.
   @Test func anotherCoroutineHasNoTurnMeanwhile() throws {
     let order = Log<String>()
+    let gate = Gate()
     try runTest {
       let other = Coroutine {
         order.add("begins")
-        let number = try blocking { 7 }
+        let number = try blocking {
+          gate.pass()
+          return 7
+        }
         order.add("goes on with \(number)")
       }
       Coroutine.yield()
       let late = Coroutine { order.add("late") }
+      gate.open()
       try withThreadPinned {
         try Coroutine.sleep(for: .seconds(1))
         order.add("pinned")
