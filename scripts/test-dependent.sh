@@ -63,7 +63,7 @@ fetches_nothing() {  # fetches_nothing <package>
 export -f fetches_nothing
 step "nothing is fetched without Observability and NIO" bash -c 'fetches_nothing "$@"' bash "$package"
 
-# What a newcomer makes of the tutorial: its manifest and its program as they stand there, on another port.
+# What a newcomer makes of the tutorial: its manifest and its programs as they stand there, the server on another port.
 tutorial=Sources/Coroutine/Coroutine.docc/FromNothingToAServer.md
 
 block() {  # block <line>: the code block of the tutorial that has this line
@@ -75,7 +75,16 @@ block() {  # block <line>: the code block of the tutorial that has this line
 
 mkdir -p "$package/Sources/server"
 block 'import PackageDescription' | sed "s|path: \"../Coroutine\"|name: \"Coroutine\", path: \"$PWD\"|" > "$package/Package.swift"
-block 'runUntilComplete' | sed 's/port: 8080/port: 0/' > "$package/Sources/server/main.swift"
+block 'let greeting' > "$package/Sources/server/main.swift"
+
+says_hello() {  # says_hello <package>
+  swift build --package-path "$1" --quiet --product server || return
+  [[ $("$(swift build --package-path "$1" --show-bin-path)/server") == hello ]]
+}
+export -f says_hello
+step "the first coroutine" bash -c 'says_hello "$@"' bash "$package"
+
+block 'listener.serve' | sed 's/port: 8080/port: 0/' > "$package/Sources/server/main.swift"
 
 serves_and_is_dumped() {  # serves_and_is_dumped <package>
   swift build --package-path "$1" --quiet --product server
