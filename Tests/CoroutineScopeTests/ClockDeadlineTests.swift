@@ -122,6 +122,15 @@ import Testing
     #expect(lead(5_000_030, 6_000_020) == 4_999_980)
   }
 
+  /// The first measurement falls short by the time between two looks; a later one by less.
+  @Test func aCloserMeasurementMovesNoDeadline() {
+    let first = BootTimeClock.lead(0, before: 1_000_000, boot: 6_000_020, after: 1_000_060)
+    #expect(first == 4_999_960)
+    #expect(BootTimeClock.lead(first, before: 2_000_000, boot: 7_000_010, after: 2_000_020) == first)
+    // The first one was interrupted.
+    #expect(BootTimeClock.lead(4_900_000, before: 2_000_000, boot: 7_000_010, after: 2_000_020) == 4_999_990)
+  }
+
   /// In a time namespace each clock has an offset of its own.
   @Test func theOtherClockMayBeBehind() {
     #expect(BootTimeClock.lead(0, before: 1_000_000, boot: 400_020, after: 1_000_040) == -600_020)

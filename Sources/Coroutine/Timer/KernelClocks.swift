@@ -19,8 +19,8 @@ enum MonotonicClock {
 ///
 /// It is ahead of `MonotonicClock` by the time that the machine has been suspended, which is constant otherwise. In a time
 /// namespace, where each clock has an offset of its own, it may as well be behind. The kernel does not tell by how much, and
-/// two clocks are never read at once: so it is measured when it has changed, and kept as long as it agrees with the clocks.
-/// Hence equal instants are equal deadlines.
+/// two clocks are never read at once: so it is measured when it has changed, and kept as long as it agrees with the clocks, but
+/// for `tolerance`. Hence equal instants are equal deadlines.
 enum BootTimeClock {
   /// By how much it is ahead, in nanoseconds, as known so far.
   private static let knownLead = Atomic<Int64>(0)
@@ -41,14 +41,19 @@ enum BootTimeClock {
     return monotonicTime(of: instant, lead: known)
   }
 
-  /// By how much it is ahead: `known` if that agrees with the clocks, else the least that they allow.
+  /// In nanoseconds: a measurement falls short by the time between two looks at the clocks, some ten of them. Without a tolerance
+  /// each later measurement that falls less short would replace the one before, and move deadlines that were equal.
+  static var tolerance: Int64 { 10_000 }
+
+  /// By how much it is ahead: `known` if that agrees with the clocks, or is less by no more than `tolerance`. Else the least that
+  /// the clocks allow.
   ///
   /// - Parameters:
   ///   - before: the monotonic time before `boot` was read.
   ///   - after: the same after that.
   static func lead(_ known: Int64, before: UInt64, boot: UInt64, after: UInt64) -> Int64 {
     let least = Int64(bitPattern: boot &- after)
-    return least...max(least, Int64(bitPattern: boot &- before)) ~= known ? known : least
+    return least - tolerance...max(least, Int64(bitPattern: boot &- before)) ~= known ? known : least
   }
 
   static func monotonicTime(of instant: UInt64, lead: Int64) -> UInt64 {
