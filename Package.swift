@@ -73,7 +73,7 @@ let package = Package(
     .target(name: "Context", dependencies: ["CoroutineLibc", "CCoroutineSystem"]),
 
     // The runtime.
-    .target(name: "CCoroutine"),
+    .target(name: "CCoroutine", dependencies: ["CCoroutineSystem"]),
     .target(
       name: "Coroutine",
       dependencies: [
@@ -123,7 +123,7 @@ let package = Package(
     // libunwind has functions of the same names as the compiler's own unwinder. That one comes first, so that the exceptions
     // of a program are still thrown by it.
     .target(
-      name: "CCoroutineUnwind", dependencies: ["CCoroutine"],
+      name: "CCoroutineUnwind", dependencies: ["CCoroutine", "CCoroutineSystem"],
       linkerSettings: [
         .linkedLibrary("gcc_s"), .linkedLibrary("unwind"), .linkedLibrary("dw"), .linkedLibrary("elf"),
       ]),

@@ -150,8 +150,9 @@ export -f run_plugin
 step "in a shared library" bash -c 'run_plugin "$@"' bash "$package" "ASM 6"
 
 # The same, loaded by a program in C: there the thread-locals of Swift's libraries are elsewhere on each thread. The
-# program closes the library while the pool's threads exist, and looks whether it is still there. Where nothing of it has run it
-# must have gone: so nothing else than the runtime keeps it.
+# program closes the library while the pool's threads exist, and looks whether it is still there; so it does where the library
+# has only run a coroutine on a thread of the program's, which ends after that. Where nothing of it has run it must have gone: so
+# nothing else than the runtime keeps it.
 cat > "$package/Plugin/Plugin.swift" << 'END'
 import Coroutine
 
@@ -172,10 +173,15 @@ enum Local {
   let right = coroutines.count { (try? $0.getBlocking()) == true }
   print(right, Local.number)
 }
+
+@_cdecl("run_on_this_thread") public func runOnThisThread() {
+  print((try? runUntilComplete { 1 }) ?? 0)
+}
 END
 cat > "$package/main.c" << 'END'
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -191,24 +197,37 @@ static int is_mapped(const char *path) {
   return found;
 }
 
+static void *run_and_close(void *library) {
+  void (*run)(void) = (void (*)(void))dlsym(library, "run_on_this_thread");
+  if (run) run();
+  dlclose(library);
+  return NULL;
+}
+
 int main(int count, char **arguments) {
-  void *library = count > 1 ? dlopen(arguments[1], RTLD_NOW) : NULL;
+  void *library = count == 3 ? dlopen(arguments[1], RTLD_NOW) : NULL;
   void (*run)(void) = library ? (void (*)(void))dlsym(library, "run") : NULL;
   if (!run || is_mapped(arguments[1]) != 1) return puts("the plugin can't be loaded");
-  if (count == 2) run();
-  dlclose(library);
-  usleep(200000);
+  if (strcmp(arguments[2], "thread") == 0) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run_and_close, library) != 0) return 1;
+    pthread_join(thread, NULL);
+  } else {
+    if (strcmp(arguments[2], "pool") == 0) run();
+    dlclose(library);
+    usleep(200000);
+  }
   puts(is_mapped(arguments[1]) ? "mapped" : "gone");
   return 0;
 }
 END
 
 run_in_c() {  # run_in_c <package>
-  swift build --package-path "$1" --product Plugin && cc -o "$1/main" "$1/main.c" -ldl || return
+  swift build --package-path "$1" --product Plugin && cc -o "$1/main" "$1/main.c" -ldl -pthread || return
   local library output
   library=$(swift build --package-path "$1" --show-bin-path)/libPlugin.so
-  output=$("$1/main" "$library" && "$1/main" "$library" unused) || return
-  [[ $output == $'100 0\nmapped\ngone' ]] || { printf 'error: it printed "%s"\n' "$output"; return 1; }
+  output=$("$1/main" "$library" pool && "$1/main" "$library" thread && "$1/main" "$library" unused) || return
+  [[ $output == $'100 0\nmapped\n1\nmapped\ngone' ]] || { printf 'error: it printed "%s"\n' "$output"; return 1; }
 }
 export -f run_in_c
 step "in a shared library of a program in C" bash -c 'run_in_c "$@"' bash "$package"

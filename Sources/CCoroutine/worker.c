@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "CCoroutineSystem.h"
 #include "current.h"
 
 COROUTINE_THREAD_SLOT_DEFINE(coroutine_worker_slot, NULL);
@@ -14,7 +15,7 @@ static bool has_key;
 
 static void call(void *lost) { ((void (*)(void))lost)(); }
 
-static void make_key(void) { has_key = pthread_key_create(&lost_key, call) == 0; }
+static void make_key(void) { has_key = coroutine_system_create_key(&lost_key, call) == 0; }
 
 void coroutine_pool_thread_begins(void (*lost)(void)) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -33,7 +34,7 @@ static void call_inside(void *lost) {
   if (coroutine_current() != NULL) call(lost);
 }
 
-static void make_inside_key(void) { has_inside_key = pthread_key_create(&inside_key, call_inside) == 0; }
+static void make_inside_key(void) { has_inside_key = coroutine_system_create_key(&inside_key, call_inside) == 0; }
 
 void coroutine_thread_runs_coroutines(void (*lost)(void)) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -26,13 +26,19 @@ static _Atomic uint32_t refusals;
 
 void coroutine_system_refuse_threads(uint32_t count) { atomic_store(&refusals, count); }
 
-// The library that has this code, if it is one that could be closed: from here on it stays in memory until the process ends. The
-// runtime's threads, and what runs at their end, are in its code.
-static void stay_loaded(void) {
-  Dl_info own;
-  if (dladdr((void *)stay_loaded, &own) != 0 && own.dli_fname != NULL) {
-    (void)dlopen(own.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  }
+void coroutine_system_keep_loaded(const void *code) {
+  // The program may have each module of this package in a library of its own: it is asked for the one of this code.
+  static _Atomic(void *) kept_last;
+  Dl_info library;
+  if (dladdr(code, &library) == 0 || library.dli_fname == NULL) return;
+  if (atomic_load_explicit(&kept_last, memory_order_relaxed) == library.dli_fbase) return;
+  (void)dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  atomic_store_explicit(&kept_last, library.dli_fbase, memory_order_relaxed);
+}
+
+int coroutine_system_create_key(pthread_key_t *key, void (*at_end)(void *)) {
+  coroutine_system_keep_loaded((const void *)at_end);
+  return pthread_key_create(key, at_end);
 }
 
 static int create_thread(pthread_t *thread, size_t stack_size, void *(*body)(void *), void *argument) {
@@ -40,8 +46,7 @@ static int create_thread(pthread_t *thread, size_t stack_size, void *(*body)(voi
   while (left > 0) {
     if (atomic_compare_exchange_weak(&refusals, &left, left - 1)) return EAGAIN;
   }
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, stay_loaded);
+  coroutine_system_keep_loaded((const void *)body);
   pthread_attr_t attributes;
   int error = pthread_attr_init(&attributes);
   if (error != 0) return error;

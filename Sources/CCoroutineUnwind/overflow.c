@@ -3,6 +3,7 @@
 #define _GNU_SOURCE 1
 #include "signals.h"
 
+#include "CCoroutineSystem.h"
 #include "current.h"
 #include "inspection.h"
 #include "running.h"
@@ -161,6 +162,7 @@ static bool start_reporter(void) {
 bool coroutine_overflow_install(bool (*check)(const struct overflow *), void (*write_report)(const struct overflow *)) {
   is_overflow = check;
   report = write_report;
+  coroutine_system_keep_loaded((const void *)handle);
   if (!start_reporter()) return false;
   struct sigaction action;
   memset(&action, 0, sizeof action);
@@ -185,7 +187,7 @@ static void take_back(void *memory) {
   munmap(memory, handler_stack_size);
 }
 
-static void make_key(void) { pthread_key_create(&key, take_back); }
+static void make_key(void) { coroutine_system_create_key(&key, take_back); }
 
 // Never inlined: its caller may go on on another thread, and the variable is each thread's own.
 __attribute__((noinline)) void coroutine_overflow_prepare_thread(void) {

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE 1
 #include "running.h"
 
+#include "CCoroutineSystem.h"
 #include "blocked_calls.h"
 #include "current.h"
 #include "restarted_calls.h"
@@ -76,7 +77,7 @@ static void after_fork_in_child(void) {
 }
 
 static void make_key(void) {
-  has_key = pthread_key_create(&key, leave) == 0;
+  has_key = coroutine_system_create_key(&key, leave) == 0;
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 

@@ -91,7 +91,7 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   /// Where a thread has its buffer.
   private static let key: pthread_key_t = {
     var key = pthread_key_t()
-    let code = pthread_key_create(&key) { address in
+    let code = coroutine_system_create_key(&key) { address in
       let buffer = Unmanaged<TraceBuffer>.fromOpaque(address!).takeRetainedValue()
       buffer.isClosed.store(true, ordering: .releasing)  // litmus: end-result
     }

@@ -43,6 +43,14 @@ int coroutine_system_start_thread(void *_Nullable (*_Nonnull body)(void *_Nullab
 int coroutine_system_start_thread_on(size_t stack_size, void *_Nullable (*_Nonnull body)(void *_Nullable),
                                      void *_Nullable argument);
 
+/// Keeps the library that has `code` in memory until the process ends, if it is one that could be closed. Before `code` becomes
+/// known to what may call it later than that: a thread, a signal's handler.
+void coroutine_system_keep_loaded(const void *_Nonnull code);
+
+/// A key of a thread's own, whose destructor may run after the library would have been closed, which it therefore is not. 0, or
+/// an errno.
+int coroutine_system_create_key(pthread_key_t *_Nonnull key, void (*_Nonnull at_end)(void *_Nullable));
+
 void coroutine_system_join_thread(coroutine_system_thread thread);
 
 /// The calling one.

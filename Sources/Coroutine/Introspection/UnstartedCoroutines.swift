@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutine
+import CCoroutineSystem
 import Context
 import CoroutineLibc
 import Synchronization
@@ -97,7 +98,7 @@ enum UnstartedCoroutines {
   /// that, it gets others.
   private static let key: pthread_key_t = {
     var key = pthread_key_t()
-    let code = pthread_key_create(&key) { slots in
+    let code = coroutine_system_create_key(&key) { slots in
       coroutine_set_unstarted(nil)
       let slots = Unmanaged<ThreadSlots>.fromOpaque(slots!).takeRetainedValue()
       lock.withLock { left.append(slots) }
