@@ -55,6 +55,19 @@ import Testing
       })
   }
 
+  /// A task does not see the accesses of coroutines: the wait itself traps.
+  @Test func whatIsAwaited() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await Coroutine { @MainActor in
+        let model = Model()
+        try Coroutine.await { @MainActor in model.items = [0, 1] }  // not inside an access
+        try model.waits { _ = try Coroutine.await { 1 } }  // of no actor
+        try model.waits { try Coroutine.await { @MainActor in model.items = [] } }
+      }.get()
+    }
+    #expect(standardError(of: result).contains("waits for code of the main actor inside an access to a variable"))
+  }
+
   @Test func aScopesChild() async {
     expectOverlap(
       await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {

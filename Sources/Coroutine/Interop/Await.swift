@@ -14,12 +14,14 @@ extension Coroutine where Success == Never, Failure == Never {
   /// - Returns: what `operation` returns.
   /// - Throws: what `operation` throws; `CancellationError` where the coroutine was cancelled before, whatever `operation`
   ///   threw then (URLSession an error of its own). If that was a timeout, its `TimeoutError` has the other as its `cause`.
-  /// - Precondition: called inside a coroutine: traps elsewhere.
+  /// - Precondition: called inside a coroutine: traps elsewhere. Code of the main actor is not awaited by other code of it inside an
+  ///   access to a variable, such as a mutating call on an object's property: it could use the variable at the same time. Traps.
   @_disfavoredOverload @available(*, noasync, message: "this is async code: await it as it is")
   public static func `await`<Value: Sendable>(
     _ operation: sending @escaping @isolated(any) () async throws -> Value
   ) throws -> Value {
     let core = CoroutineCore.running(for: "Coroutine.await")
+    core.requireNoSharedAccess(awaiting: isolation(of: operation))
     let task = Task(executorPreference: core.taskExecutor, priority: core.priority, operation: operation)
     do {
       return try withCancellationHandler {
@@ -35,6 +37,9 @@ extension Coroutine where Success == Never, Failure == Never {
     }
   }
 }
+
+/// A function of its own: where the closure is a `sending` parameter Swift 6.3 crashes on `isolation`.
+private func isolation<Value>(of operation: @isolated(any) () async throws -> Value) -> (any Actor)? { operation.isolation }
 
 extension Task {
   /// Waits for the task's end and returns its value. Suspends the calling coroutine.

@@ -93,6 +93,22 @@ extension SchedulerReference {
 package func currentSharedAccesses() -> OpaquePointer? { CoroutineCore.current?.scheduler.sharedAccesses?.chain }
 
 extension CoroutineCore {
+  /// Whether the code that runs, on it, is inside an access to a variable that the coroutine itself has begun.
+  final var hasAccessesOfItsOwn: Bool {
+    guard !coroutine_access_set_is_empty(), let block else { return false }
+    return coroutine_has_accesses_of_its_own(&block.pointee.threadState)
+  }
+
+  /// Ends the program where it is about to wait for a task of the main actor, which could use the variable that an access of its
+  /// own is about: tasks do not see the accesses of suspended coroutines.
+  final func requireNoSharedAccess(awaiting isolation: (any Actor)?) {
+    guard hasAccessesOfItsOwn, scheduler.belongsToTheMainActor, isolation === MainActor.shared else { return }
+    fatalError(
+      "\(description) waits for code of the main actor inside an access to a variable (a mutating call, or an inout argument, "
+        + "such as a property of an object), which that code could use at the same time. Take a copy before Coroutine.await, and put "
+        + "it back after it.")
+  }
+
   /// As `attach`, to the coroutine itself, which goes on: behind its own accesses. What has resumed it takes them off the thread,
   /// by its `AttachedAccesses`. Not inside a task on its stack, which would take the chain with it when it suspends: what is begun
   /// there goes unseen until the coroutine's next turn.
