@@ -19,7 +19,7 @@ import Dispatch
 /// of the main queue, otherwise on a global queue.
 ///
 /// The main queue does not run while the main thread is here: a coroutine on `DispatchQueue.main`, or a job of the main
-/// actor, has to wait until this returns.
+/// actor, has to wait until this returns. That is told, once in the process, where a coroutine waits so for more than a second.
 ///
 /// - Parameters:
 ///   - name: for backtraces and messages.
@@ -29,7 +29,8 @@ import Dispatch
 ///   - body: what it does. Runs on this thread only, and may use what belongs to it.
 /// - Returns: what the body returned.
 /// - Throws: what the body threw; `StackError` if there is no stack.
-/// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+/// - Precondition: not called inside a coroutine, whose whole thread it would block: traps. Traps where the main thread is the only
+///   one of the process, and nothing is left to run but coroutines on the main queue.
 @available(*, noasync, message: "in async code use 'try await Coroutine { … }.value'")
 public func runUntilComplete<Success: Sendable>(
   name: String = "", stackSize: Int? = nil, file: StaticString = #fileID, line: UInt = #line,
@@ -59,6 +60,9 @@ public func runUntilComplete<Success: Sendable>(
       storage.isFinished
     } beforeSleep: {
       call.tellIfThreadIsCooperative()
+      if isMain { call.requireAnotherThread() }
+    } whileAsleep: {
+      !isMain || call.tellIfMainQueueWaits()
     }
     return try storage.getBlocking(at: call)  // has ended
   }

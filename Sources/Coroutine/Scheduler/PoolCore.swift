@@ -159,12 +159,11 @@ extension PoolCore {
 
   /// Appends to the global list: coroutines from outside, or the surplus of one of the workers.
   func append(_ queue: inout ReadyQueue, surplusOf owner: Int?) {  // litmus: pool-park
-    lock.lock()
-    global.append(&queue)
-    if let owner { surplusOwner = owner }
-    let worker = machine.workArrived(isOwn: owner != nil)
-    publish()
-    lock.unlock()
+    let worker = changing {
+      global.append(&queue)
+      if let owner { surplusOwner = owner }
+      return machine.workArrived(isOwn: owner != nil)
+    }
     unpark(worker)
   }
 
@@ -175,18 +174,23 @@ extension PoolCore {
   }
 
   @inline(never)
-  private func shareWork() {
-    lock.lock()
-    let worker = machine.workArrived()
-    publish()
-    lock.unlock()
-    unpark(worker)
-  }
+  private func shareWork() { unpark(changing { machine.workArrived() }) }
 
   /// Whether something waits in the lists, of coroutines or of jobs. Under the lock.
   private var isSomethingListed: Bool { !global.isEmpty || !jobs.isEmpty }
 
-  /// Before each unlock that follows a change.
+  /// A change of what the lock guards, with `publish` before the unlock.
+  @inline(__always)
+  private func changing<Result>(_ body: () -> Result) -> Result {
+    lock.lock()
+    defer {
+      publish()
+      lock.unlock()
+    }
+    return body()
+  }
+
+  /// Before each unlock that follows a change: what other threads read without the lock. The caller holds `lock`.
   private func publish() {  // litmus: pool-share, pool-watch
     if global.isEmpty { surplusOwner = nil }
     globalCount.store(global.count, ordering: .releasing)
@@ -202,10 +206,7 @@ extension PoolCore {
   /// A worker has made something ready which it leaves to the watcher, and that looks rarely.
   @inline(never)
   func unparkWatcher() {
-    lock.lock()
-    let watcher = machine.unparkWatcher()
-    publish()
-    lock.unlock()
+    let watcher = changing { machine.unparkWatcher() }
     if watcher != nil { watcherUnparks.wrappingAdd(1, ordering: .relaxed) }
     unpark(watcher)
   }
@@ -225,10 +226,7 @@ extension PoolCore {
 extension PoolCore {
   /// A worker's thread keeps a pinned coroutine, and the system refuses another one.
   func retire(_ worker: PoolWorker, _ code: CInt) {
-    lock.lock()
-    worker.moveAll(to: &global)
-    publish()
-    lock.unlock()
+    changing { worker.moveAll(to: &global) }
     goOnWithout(worker.index, code, wasSearching: false)
   }
 
@@ -257,12 +255,10 @@ extension PoolCore {
         guard pauses.wait() else {
           refused(thread, code, ", or make the pool smaller: ThreadPool(threads:), the shared one by COROUTINE_THREADS")
         }
-        lock.lock()
         // It may be run by now: others that make something ready try too.
-        let isStillAlone = machine.awake == 0 && isSomethingListed
-        let again = isStillAlone ? machine.workArrived(isOwn: false) : nil
-        publish()
-        lock.unlock()
+        let again = changing {
+          machine.awake == 0 && isSomethingListed ? machine.workArrived(isOwn: false) : nil
+        }
         guard let again else { return }
         code = workers[again].unpark(starts: true)
         guard code != 0 else { return }
@@ -286,22 +282,17 @@ extension PoolCore {
   func enqueue(_ job: PoolJob) {
     requireIsHere()
     let kept = Unmanaged.passRetained(self)
-    lock.lock()
-    jobs.append(job)
-    let worker = machine.workArrived(isOwn: false)
-    publish()
-    lock.unlock()
+    let worker = changing {
+      jobs.append(job)
+      return machine.workArrived(isOwn: false)
+    }
     unpark(worker)
     kept.release()
   }
 
   /// Runs the job that came first. On a worker's own stack.
   private func runJob() {
-    lock.lock()
-    let next = jobs.popFirst()
-    publish()
-    lock.unlock()
-    guard let next else { return }
+    guard let next = changing({ jobs.popFirst() }) else { return }
     next.run()
   }
 }
@@ -323,20 +314,13 @@ extension PoolCore {
     if hasJobs.load(ordering: .relaxed) { runJob() }
     if let poller = EventPoller.installed { poller._withUnsafeGuaranteedRef { $0.lookInTurn() } }
     guard count > 1, hasGlobal else { return nil }
-    lock.lock()
-    let first = global.removeFirst()?.take()
-    publish()
-    lock.unlock()
-    return first
+    return changing { global.removeFirst()?.take() }
   }
 
   /// Moves the global list to the end of `queue`.
   @inline(never)
   func moveGlobal(to queue: inout ReadyQueue) {
-    lock.lock()
-    queue.append(&global)
-    publish()
-    lock.unlock()
+    changing { queue.append(&global) }
   }
 
   /// Takes one to run, and a fair share of the rest, for a worker that has nothing. Under the lock.
@@ -386,7 +370,11 @@ extension PoolCore {
 
   /// Runs the only worker on the calling thread until `isOver`, beginning with the coroutines that `begin` makes ready.
   /// Those that are left then go on on the queue.
-  func runInline(_ begin: () -> Void, until isOver: () -> Bool, beforeSleep: () -> Void = {}) {
+  ///
+  /// - Parameter isTold: called while it sleeps, ever less often, until it says that there is nothing more to look for.
+  func runInline(
+    _ begin: () -> Void, until isOver: () -> Bool, beforeSleep: () -> Void = {}, whileAsleep isTold: (() -> Bool)? = nil
+  ) {
     lock.lock()
     let isOnlyOne = machine.workArrived(isOwn: false) == 0 && machine.endSearch(moreIsLeft: false) == nil
     publish()
@@ -405,7 +393,7 @@ extension PoolCore {
           continue
         }
         beforeSleep()
-        if let job = find(for: worker, isSearching: false) {
+        if let job = find(for: worker, isSearching: false, whileAsleep: isTold) {
           accesses?.attach()
           CoroutineCore.run(job)
         }
@@ -429,7 +417,9 @@ extension PoolCore {
   /// Something to run for a worker that has nothing, found elsewhere. If there is nothing it sleeps until there is, or
   /// parks and returns `nil`. Also `nil` when the pool ends.
   // litmus: pool-park
-  func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> CoroutineJob? {
+  func find(
+    for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true, whileAsleep isTold: (() -> Bool)? = nil
+  ) -> CoroutineJob? {
     var isSearching = isSearching
     var hasSearched = false
     if let job = lookForEvents(for: worker) {
@@ -491,7 +481,7 @@ extension PoolCore {
       // The waker has counted it as searching, unless it has woken by itself.
       isSearching = true
       switch park {
-      case .sleep: if sleep(worker) == .delivered { isSearching = false }
+      case .sleep: if sleep(worker, isTold) == .delivered { isSearching = false }
       case .watch: if let job = watch(worker, pausesSharing: pausesSharing, &isSearching) { return job }
       }
       if !isSearching, let job = worker.next() {
@@ -529,11 +519,7 @@ extension PoolCore {
   }
 
   private func endSearch(moreIsLeft: Bool) {
-    lock.lock()
-    let helper = searchEnds(moreIsLeft: moreIsLeft)
-    publish()
-    lock.unlock()
-    unpark(helper)
+    unpark(changing { searchEnds(moreIsLeft: moreIsLeft) })
   }
 
   /// A searching worker has found something. Returns the worker to wake, if there is more, there or in the lists: what came
@@ -559,10 +545,9 @@ extension PoolCore {
       looks.wrappingAdd(1, ordering: .relaxed)
       if let found = look(for: worker, seen: &seen) { return found }
       let standsStill = pace.looked(picks: seen) { $0 == worker.index ? nil : workers[$0].processorTime }
-      lock.lock()
-      let outcome = machine.watched(worker.index, thereIsMore: isSomethingListed, standsStill: standsStill)
-      publish()
-      lock.unlock()
+      let outcome = changing {
+        machine.watched(worker.index, thereIsMore: isSomethingListed, standsStill: standsStill)
+      }
       switch outcome {
       case .goOn: break
       case .search:
@@ -595,10 +580,20 @@ extension PoolCore {
     return nil
   }
 
-  private func sleep(_ worker: PoolWorker) -> ParkOutcome {
+  private func sleep(_ worker: PoolWorker, _ isTold: (() -> Bool)? = nil) -> ParkOutcome {
     Self.sleeps.wrappingAdd(1, ordering: .relaxed)
     worker.returnSpareStack()
-    return park(worker)
+    guard let isTold else { return park(worker) }
+    var pause: UInt64 = 1_000_000_000
+    while true {
+      let end = MonotonicClock.now + pause
+      while MonotonicClock.now < end {
+        let outcome = park(worker, for: .nanoseconds(pause))
+        guard outcome == .timedOut else { return outcome }
+      }
+      if isTold() { return park(worker) }
+      pause = min(2 * pause, 32_000_000_000)
+    }
   }
 
   /// Why a parked worker goes on.
@@ -640,20 +635,12 @@ extension PoolCore {
 
   /// A parked worker has got events. False if a waker has chosen it meanwhile.
   private func wakeByItself(_ worker: PoolWorker) -> Bool {
-    lock.lock()
-    let isFirst = machine.wakeByItself(worker.index)
-    publish()
-    lock.unlock()
-    return isFirst
+    changing { machine.wakeByItself(worker.index) }
   }
 
   /// Wakes a worker that watches the others, if they have none. For the poller's thread.
   func appointWatcher() {
-    lock.lock()
-    let worker = machine.lacksWatcher ? machine.workArrived(isOwn: false) : nil
-    publish()
-    lock.unlock()
-    unpark(worker)
+    unpark(changing { machine.lacksWatcher ? machine.workArrived(isOwn: false) : nil })
   }
 
   /// Takes note of what the calling worker has taken over from another.
