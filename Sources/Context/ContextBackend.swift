@@ -17,8 +17,8 @@
 ///   address 0 or by a trap; one to a context that runs is not detected.
 /// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point
 ///   and vector registers included. The rounding mode, and which floating-point exceptions
-///   trap (`fesetround`, `feenableexcept`), belong to the thread: a switch leaves them alone, and what one side sets the
-///   other finds. So do thread-locals: `errno` must not be expected to survive, nor the address of a thread-local. Other
+///   trap, belong to the thread: a switch leaves them alone, and what one side sets by `fesetround` or `feenableexcept` the
+///   other finds. (Boost does not see what a side changes in mxcsr alone.) So do thread-locals: `errno` must not be expected to survive, nor the address of a thread-local. Other
 ///   modes of the thread must not differ between suspension and continuation, since some backends restore them: the signal
 ///   mask (ucontext), flush-to-zero (ucontext, Boost).
 /// - **The stack.** `initialize` uses at most 256 bytes below the upper bound of `stack`, which must be a multiple of 16, and

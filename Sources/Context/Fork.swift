@@ -8,7 +8,7 @@ import CoroutineLibc
 /// A lock that another thread held at that moment would stay held in the child for ever, and what it guards half changed.
 /// So `fork` itself takes the locks of the whole process first, and both processes give them back: the pools of stacks do
 /// so, and `Lock.keepFreeInChildren` for others. All else (a channel's lock, say) ends the child with a message where
-/// it would wait for a thread that is not there.
+/// it would wait for a thread that is not there: at once where the child has no other thread, else after some seconds.
 ///
 /// An owner of threads remembers the `count` under which it got them, and compares.
 package enum Fork {
@@ -16,19 +16,26 @@ package enum Fork {
   @inline(__always)
   package static var count: UInt32 { coroutine_system_fork_count() }
 
-  /// For a thread that waits for another thread's next step: ends the program where there is no other thread. It costs
-  /// one load in a process that did not come of a fork.
+  /// Whether this process came of a fork and has the calling thread only: what that waits for does not come, unless it has come
+  /// by now. It costs one load in a process that did not come of a fork.
   @inline(__always)
-  package static func requireAnotherThread() {
-    if count != 0 { requireAnotherThreadInChild() }
+  package static var isAlone: Bool { count != 0 && coroutine_system_is_lonely_child() }
+
+  /// For a thread that waits for another thread's next step, which takes some instructions: ends the program where no thread will
+  /// take it.
+  ///
+  /// - Parameter waited: how many milliseconds it has waited, of its own time: not those for which the whole process stood still.
+  ///   After five seconds the step is taken for one of the parent's threads, although the child has others.
+  @inline(__always)
+  package static func requireAnotherThread(waited milliseconds: Int) {
+    if count != 0, milliseconds > 5_000 || coroutine_system_is_lonely_child() { reportNoOtherThread() }
   }
 
   @inline(never)
-  private static func requireAnotherThreadInChild() {
-    guard coroutine_system_is_lonely_child() else { return }
+  package static func reportNoOtherThread() -> Never {
     fatalError(
       "a child of fork waits for a thread that only its parent has: one that was using the same channel, promise or other "
-        + "object at that moment. In the child use objects that were made there, or call exec.")
+        + "object at that moment, or that was to end the wait. In the child use objects that were made there, or call exec.")
   }
 
   /// Registers `prepare` to be called before each fork, on the thread that calls it, and one of the others after it.

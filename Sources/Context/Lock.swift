@@ -98,9 +98,11 @@ package struct Lock: ~Copyable, Sendable {
     }
     // A waiter cannot know whether others still do, so from here on it always leaves a 2 behind. At worst the
     // last of them makes one wake too many.
+    var sleeps = 0  // of a millisecond, none of which a wake has ended
     while state.exchange(2, ordering: .acquiring) != 0 {  // litmus: lock-handover, lock-lost-wake
       // Not idle: it goes on by itself.
-      if !Futex.wait(on: state, while: 2, for: Lock.longestSleep, isIdle: false) { Fork.requireAnotherThread() }
+      sleeps = Futex.wait(on: state, while: 2, for: Lock.longestSleep, isIdle: false) ? 0 : sleeps + 1
+      if sleeps > 0 { Fork.requireAnotherThread(waited: sleeps) }
     }
   }
 

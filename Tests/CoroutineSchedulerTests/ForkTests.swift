@@ -1,4 +1,5 @@
 import CCoroutine
+import CCoroutineSystem
 import Context
 import CoroutineTestSupport
 import Dispatch
@@ -142,6 +143,13 @@ struct ForkTests {
         return 0
       }
       #expect(child.end == .trapped)
+      // The same in a child with a thread of its own, which could be the one that has the lock.
+      let other = Child {
+        guard OwnThread.start() else { return 3 }
+        holder.lock.lock()
+        return 0
+      }
+      #expect(other.end == .trapped)
       holder.lock.unlock()
     }
     #expect(standardError(of: result).contains("a child of fork waits for a thread that only its parent has"))
@@ -189,6 +197,9 @@ struct ForkTests {
           return 0
         },
         { blockInRunUntilComplete(on: threads) },
+        { (try? promise.getBlocking()) == nil ? 3 : 0 },
+        { (try? kept.getBlocking()) == nil ? 3 : 0 },
+        { getInRunUntilComplete(promise) },
       ]
       var hangsAllowed = 1
       for body in bodies { #expect(Child.end(hangsAllowed: &hangsAllowed, body) == .trapped) }
@@ -201,6 +212,7 @@ struct ForkTests {
       "a ThreadPool of 2 has something to run in a child of fork", "a sleep or a timeout begins in a child of fork",
       "queue \"parent's\" has something to run in a child of fork", "a BlockingPool gets work in a child of fork",
       "Call exec or _exit in the child, or",
+      "a child of fork waits for a thread that only its parent has",
     ] { #expect(text.contains(word), "\(word)\n\(text)") }
   }
 
@@ -242,6 +254,16 @@ private enum LinkerLock {
     isHeld.signal()
     isNeededNoMore.wait()
     return 1
+  }
+}
+
+/// A thread that a child starts, and that does nothing.
+private enum OwnThread {
+  static func start() -> Bool {
+    coroutine_system_start_thread(
+      { _ in
+        while true { pause() }
+      }, nil) == 0
   }
 }
 
@@ -292,6 +314,10 @@ private func runFamily() -> Int {
 
 private func runOnPoolOfItsOwn() -> Int {
   (try? Coroutine(on: ThreadPool(threads: 2)) { 5 }.getBlocking()) ?? -1
+}
+
+private func getInRunUntilComplete(_ promise: Promise<Int>) -> CInt {
+  (try? runUntilComplete { try promise.get() }) == nil ? 3 : 0
 }
 
 private func sleepInRunUntilComplete() -> CInt {

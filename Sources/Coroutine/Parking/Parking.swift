@@ -211,7 +211,8 @@ struct ShortPause {
     #endif
     spins += 1
     guard spins >= 100 else { return coroutine_system_relax() }
-    Fork.requireAnotherThread()
+    // A call of the kernel's takes about a microsecond.
+    Fork.requireAnotherThread(waited: spins / 1000)
     sched_yield()
   }
 }

@@ -29,6 +29,7 @@ package final class BlockedThread: Sendable {
   func block(until deadline: UInt64) -> WakeCause {
     if deadline != WaitDeadline.now { call.tellIfThreadIsCooperative() }
     if deadline == WaitDeadline.never {
+      if Fork.isAlone, wasUnblocked.load(ordering: .relaxed) == 0 { Fork.reportNoOtherThread() }
       if isMainThread { waitOnMainThread() }
       semaphore.wait()
     } else if !semaphore.wait(until: TimerService.shared.kernelTime(of: deadline)), !parking.claim(.timedOut) {

@@ -11,7 +11,10 @@ struct Parker: ~Copyable, Sendable {
 
   /// Sleeps until it is unparked, or returns at once if it has been.
   borrowing func park() {  // litmus: parker-work
-    while isUnparked.exchange(0, ordering: .acquiring) == 0 { Futex.wait(on: isUnparked, while: 0) }
+    while isUnparked.exchange(0, ordering: .acquiring) == 0 {
+      if Fork.isAlone, isUnparked.load(ordering: .relaxed) == 0 { Fork.reportNoOtherThread() }
+      Futex.wait(on: isUnparked, while: 0)
+    }
   }
 
   /// Sleeps until it is unparked, or until `duration` has passed. Returns whether it was unparked; may also wake up for
