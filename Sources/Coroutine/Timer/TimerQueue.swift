@@ -15,10 +15,10 @@ import CoroutineLibc
 ///    otherwise disarms, and waits for the lock to do so.
 /// 3. The waiters won are woken after the unlock. They stay suspended until then, since no other waker may wake them.
 ///
-/// A coroutine or a task arms its timer when its wait has begun (`Parking.prepare`, or parked): of one that is still
-/// awake nothing can be claimed, and its deadline would be lost. The best place is where the state machine has said "wait":
-/// then operations that need not wait arm nothing. There the lock of what is waited for is held, so that lock comes before
-/// this one, and nothing under this one may wait for a suspension, which may need that lock.
+/// A coroutine arms its timer after `Parking.prepare`: an awake one can't be claimed, and its deadline would be lost. A task
+/// may arm while awake: its timer claims by `claimEarly`. Arm where the state machine has said "wait", so that an operation
+/// that need not wait arms nothing. The lock of what is waited for is held there, so it comes before this one, and nothing
+/// under this one may wait for a suspension, which may need that lock.
 // Unchecked: the lock guards the wheel and the driver's promise.
 final class TimerQueue: @unchecked Sendable {
   private let lock = Lock()
