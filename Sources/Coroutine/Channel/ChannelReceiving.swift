@@ -132,7 +132,7 @@ extension Channel {
     let attempt = storage.machine.sendNow(&unsent)
     let count = storage.machine.buffer.count
     storage.lock.unlock()
-    if case .handed(let waiter) = attempt { receiver = waiter.wake(notOf: scheduler) }
+    if case .handed(let waiter) = attempt { receiver = waiter.wakeOrTake(for: scheduler) }
     return count
   }
 

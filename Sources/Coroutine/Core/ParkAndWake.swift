@@ -101,10 +101,10 @@ extension CoroutineCore {
     wake(core, .joined)
   }
 
-  /// As `wake`, but one of `scheduler` is for the caller to run, which is that scheduler: past its queue.
+  /// As `Waiter.wakeOrTake`.
   @inline(__always)
-  static func wake(_ core: Unmanaged<CoroutineCore>, notOf scheduler: any Scheduler) -> CoroutineJob? {
-    guard core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 && $0.scheduler.isForeign(scheduler) }) else {
+  static func wakeOrTake(_ core: Unmanaged<CoroutineCore>, for scheduler: any Scheduler) -> CoroutineJob? {
+    guard core._withUnsafeGuaranteedRef({ $0.restraint.pins == 0 && $0.scheduler.refers(to: scheduler) }) else {
       wake(core)
       return nil
     }

@@ -84,14 +84,14 @@ package enum Waiter {
     }
   }
 
-  /// As `wake`, but a coroutine of `scheduler` is for the caller to run, which is that scheduler.
+  /// Wakes it; but a coroutine of `scheduler`, the caller, is returned instead: the caller runs it at once, past its queue.
   @usableFromInline
-  package func wake(notOf scheduler: any Scheduler) -> CoroutineJob? {
+  package func wakeOrTake(for scheduler: any Scheduler) -> CoroutineJob? {
     guard case .coroutine(let core) = self else {
       wake()
       return nil
     }
-    return CoroutineCore.wake(core, notOf: scheduler)
+    return CoroutineCore.wakeOrTake(core, for: scheduler)
   }
 
   /// The same for one that has waited for a coroutine's end.

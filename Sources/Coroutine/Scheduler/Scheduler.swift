@@ -78,9 +78,9 @@ enum SchedulerReference: Sendable {
     }
   }
 
-  /// Whether it is that one, of the user's.
+  /// Whether it is `scheduler`, one of the program's own.
   @inline(__always)
-  func isForeign(_ scheduler: any Scheduler) -> Bool {
+  func refers(to scheduler: any Scheduler) -> Bool {
     if case .other(let other) = self { other.scheduler === scheduler } else { false }
   }
 
