@@ -84,13 +84,13 @@ final class DescriptorStorage: Sendable {
 
   /// Suspends the calling task until the descriptor is ready, by a look or by an event.
   nonisolated(nonsending) func waitUntilReady(_ operation: WaitOperation, timeout: Duration?) async throws {
-    if waits.isParents { return try lookInChild(operation) }
+    if waits.isInForkedChild { return try lookInChild(operation) }
     try await waits.wait(operation, timeout: timeout)
     guard !isClosed else { throw DescriptorClosed(name) }
   }
 
   private func suspend(_ core: CoroutineCore, _ operation: WaitOperation, seen: UInt32?, _ limit: WaitLimit) throws {
-    if waits.isParents { return try lookInChild(operation) }
+    if waits.isInForkedChild { return try lookInChild(operation) }
     try waits.wait(core, operation, seen: seen, until: limit.deadline).check(limit.timeout)
     guard !isClosed else { throw DescriptorClosed(name) }
   }
@@ -114,7 +114,7 @@ final class DescriptorStorage: Sendable {
       // Before the call: what changes from here on is another count.
       let seen = waits.events(for: readiness)  // litmus: readiness-count
       // Where it must not wait, no event has been looked for: only the call tells. In a child of fork the count stands still.
-      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) || waits.isParents {
+      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) || waits.isInForkedChild {
         let number = try beginUse()
         let result = call(number)
         let code = result < 0 ? coroutine_io_errno() : 0

@@ -27,9 +27,9 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     self.look = look
   }
 
-  /// Whether this is a child of `fork`: the parent's poller gets the changes.
+  /// Whether this process is a child of `fork`, made after the storage: its changes would reach the parent's poller.
   @inline(__always)
-  package var isParents: Bool { Fork.count != madeIn }
+  package var isInForkedChild: Bool { Fork.count != madeIn }
 
   package var isClosed: Bool { closed.load(ordering: .acquiring) }
 
@@ -65,7 +65,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     lock.unlock()
     guard let woken else { return false }
     // In a child of `fork` the waiters are the parent's, where they go on waiting.
-    if !isParents { woken.wakeAll() }
+    if !isInForkedChild { woken.wakeAll() }
     return true
   }
 
@@ -127,7 +127,7 @@ extension ReadinessStorage {
 
   /// With the lock.
   func enqueue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
-    if isParents { reportLeftInParent("a select waits for \(name)", "adopt a descriptor there after an exec") }
+    if isInForkedChild { reportLeftInParent("a select waits for \(name)", "adopt a descriptor there after an exec") }
     _ = machine.wait(node, for: readiness, seen: nil)
   }
 
