@@ -254,7 +254,7 @@ extension CoroutineCore {
     }
     cancellationReason = reason
     let reach = interrupt(downTo: nil)
-    if !startsAtomically { startHeld(.outOfTurn) }  // litmus: look-locked
+    if !isStartedAtomically { startHeld(.outOfTurn) }  // litmus: look-locked
     return reach
   }
 

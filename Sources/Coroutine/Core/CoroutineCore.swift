@@ -380,7 +380,7 @@ extension CoroutineCore {
   private final func start() -> UnsafeMutablePointer<ControlBlock>? {
     // Out of its queue by now, and not yet on a stack: this is where a debugger finds it.
     if unstartedSlot == nil { PoolWorker.showStarting(self) }
-    guard !isInterrupted || startsAtomically else { return endWithoutRunning(CancellationError()) }
+    guard !isInterrupted || isStartedAtomically else { return endWithoutRunning(CancellationError()) }
     do throws(StackError) {
       let block = try ControlBlock.create(
         stackSize: hasStackOfDefaultSize ? nil : stackSize, owner: self

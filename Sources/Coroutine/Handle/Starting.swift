@@ -65,7 +65,7 @@ extension Coroutine {
       if let priority { storage.prioritise(priority) }
     case .atomic:
       storage = CoroutineStorage.create(on: scheduler, name: name, stackSize: stackSize, body: body)
-      storage.beginsAtomically()
+      storage.setStartsAtomically()
       if let priority { storage.prioritise(priority) }
       storage.schedule()
     }

@@ -19,12 +19,16 @@ package struct StartMode: OptionSet, Sendable {
   @inlinable static var atomic: StartMode { StartMode(rawValue: 4) }
   /// Its canceller started it, in order to end it, before its turn had come.
   @inlinable static var outOfTurn: StartMode { StartMode(rawValue: 8) }
+  /// It is not scheduled, and a waiter for its end is the one to start it.
+  @inlinable static var heldOnDemand: StartMode { StartMode(rawValue: held.rawValue | onDemand.rawValue) }
 }
 
 extension CoroutineCore {
   /// Whether a waiter for its result starts it.
   @inlinable @inline(__always)
-  final var isHeldOnDemand: Bool { startMode.load(ordering: .relaxed) & 3 == 3 }
+  final var isHeldOnDemand: Bool {
+    StartMode(rawValue: startMode.load(ordering: .relaxed)).isSuperset(of: .heldOnDemand)
+  }
 
   /// Claims the start of one that is held: the first caller to do so schedules it, when it holds no lock.
   ///
@@ -75,18 +79,18 @@ extension CoroutineCore {
   @usableFromInline
   final func holdOnDemand() {
     noteOrigin()
-    begins([.held, .onDemand])
+    addToStartMode(.heldOnDemand)
   }
 
   /// Its family claims its start and so schedules it. After `keepAlive`, before another thread can know of it. Debuggers
   /// find it as one that has not begun.
   final func holdInQueue() {
-    begins(.held)
+    addToStartMode(.held)
     unstartedSlot = UnstartedCoroutines.add(self)
   }
 
-  /// It was held on demand, its start is claimed, and its family has no place for it yet: the family claims its start once more.
-  /// Under the family's lock. As it may be cancelled at this moment, the family looks for that after its unlock.
+  /// Back to held: its start was claimed on demand, but its family, a scope, is at its limit. That claims it again when there
+  /// is room. The caller holds the family's lock; a cancel may come meanwhile, so the family looks for one after its unlock.
   final func holdInQueueOnceMore() {
     unstartedSlot = UnstartedCoroutines.add(self)
     var mode = StartMode(rawValue: startMode.load(ordering: .relaxed))
@@ -99,8 +103,8 @@ extension CoroutineCore {
     }
   }
 
-  /// It was held on demand, and goes without having been started. Those that wait for its result would have started it: what
-  /// there is are listeners, such as the work of `finally`.
+  /// Completes it without a run. A waiter for its result would have started it, so only listeners (`finally`) are left to
+  /// wake.
   @inline(never)
   final func leaveUnstarted() {
     dropInheritedBindings()
@@ -110,16 +114,16 @@ extension CoroutineCore {
   }
 
   /// Whether it begins even if it was cancelled before.
-  final var startsAtomically: Bool {
+  final var isStartedAtomically: Bool {
     StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.atomic)
   }
 
   /// It begins even if it is cancelled before. Before another thread can know of it.
   @usableFromInline
-  final func beginsAtomically() { begins(.atomic) }
+  final func setStartsAtomically() { addToStartMode(.atomic) }
 
   /// In addition to how it begins so far: one that begins atomically may be held, too. Before another thread can know of it.
-  private final func begins(_ mode: StartMode) {
+  private final func addToStartMode(_ mode: StartMode) {
     startMode.store(startMode.load(ordering: .relaxed) | mode.rawValue, ordering: .relaxed)
   }
 }

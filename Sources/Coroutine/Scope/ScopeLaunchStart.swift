@@ -54,7 +54,7 @@ extension CoroutineScope {
       storage.adoptHeld(child)
     case .atomic:
       child = CoroutineStorage.create(on: scheduler, name: name, stackSize: stackSize, body: body)
-      child.beginsAtomically()
+      child.setStartsAtomically()
       if let priority { child.prioritise(priority) }
       if storage.adopt(child) { child.schedule() }
     }

@@ -91,7 +91,7 @@ extension CoroutineScope {
       try signal.run(body)
     }
     // Cancelled before it has begun it would not say so.
-    child.beginsAtomically()
+    child.setStartsAtomically()
     if let priority { child.prioritise(priority) }
     if storage.adopt(child) { child.schedule() }
     return child
