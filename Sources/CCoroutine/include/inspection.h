@@ -73,14 +73,14 @@ static inline __attribute__((always_inline)) bool coroutine_turn_is_watched(void
   return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 
-// When one turn ends and the next begins: anything to do in between.
-static inline __attribute__((always_inline)) bool coroutine_turns_are_watched(void) {
+// When a turn ends, or ends and the next one begins: anything to note, or to wait for.
+static inline __attribute__((always_inline)) bool coroutine_turn_is_observed(void) {
   return (coroutine_requests_now()
           & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 
 // The same, or anything to look at.
-static inline __attribute__((always_inline)) bool coroutine_turns_are_looked_at(void) {
+static inline __attribute__((always_inline)) bool coroutine_turn_is_observed_or_tracked(void) {
   return (coroutine_requests_now()
           & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_TRACKING)) != 0;
 }
@@ -89,17 +89,6 @@ static inline __attribute__((always_inline)) bool coroutine_turns_are_looked_at(
 static inline __attribute__((always_inline)) bool coroutine_creation_is_noted(void) {
   return (coroutine_requests_now()
           & (COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_CREATORS)) != 0;
-}
-
-// When one ends its turn: anything to look at, to note, or to wait for before it ends altogether.
-static inline __attribute__((always_inline)) bool coroutine_turn_end_is_watched(void) {
-  return (coroutine_requests_now()
-          & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS | COROUTINE_REQUEST_TRACKING)) != 0;
-}
-
-// The same, anything to note or to wait for.
-static inline __attribute__((always_inline)) bool coroutine_turn_end_is_noted(void) {
-  return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_TIMES | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 
 // Whether code here may be inside of `withObservationTracking`: see property_tracking.c.

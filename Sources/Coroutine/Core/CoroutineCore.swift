@@ -323,7 +323,7 @@ extension CoroutineCore {
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
     requireNoThreadBoundCode(block)
-    if coroutine_turn_end_is_watched() { endWatchedTurn(block) }
+    if coroutine_turn_is_observed_or_tracked() { endWatchedTurn(block) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: this thread touches nothing of it
     // after that.

@@ -48,7 +48,7 @@ extension CoroutineCore {
     if coroutine_properties_are_tracked(), ControlBlock.isInsideTracking(block, RunningBodies(leftBy: block)) {
       reportTracking("\(description) suspends")
     }
-    if coroutine_turn_end_is_noted() { noteTurnEnd(block.pointee.afterSwitch) }
+    if coroutine_turn_is_observed() { noteTurnEnd(block.pointee.afterSwitch) }
   }
 
   /// Its turn is over, and no other thread knows yet.

@@ -45,7 +45,7 @@ extension CoroutineCore {
   /// Goes right into the next one, if it can. Returns whether it did, and is back.
   @inline(__always)
   private final func passTurn() -> Bool {
-    guard SelectedBackend.passes, !coroutine_turns_are_looked_at() || passesLookedAt(), let block, isUnrestrained,
+    guard SelectedBackend.passes, !coroutine_turn_is_observed_or_tracked() || passesLookedAt(), let block, isUnrestrained,
       let pool, let worker = PoolWorker.current(ofPoolAt: pool)
     else { return false }
     return worker._withUnsafeGuaranteedRef { worker in
@@ -65,7 +65,7 @@ extension CoroutineCore {
   /// In a program in which the module Observation is loaded. What leaves one of its lists behind goes to the loop, and traps there.
   @inline(never)
   private final func passesLookedAt() -> Bool {
-    guard !coroutine_turns_are_watched(), let block else { return false }
+    guard !coroutine_turn_is_observed(), let block else { return false }
     return !ControlBlock.isInsideTracking(block, RunningBodies())
   }
 
@@ -82,7 +82,7 @@ extension CoroutineCore {
     // litmus: freeze-none
     // The order of these two is what a debugger's freeze relies on. (The earlier check for observers was to save time.)
     own.pointee.state.store(.running, ordering: .relaxed)
-    guard !coroutine_turns_are_watched() else {
+    guard !coroutine_turn_is_observed() else {
       own.pointee.state.store(.ready, ordering: .releasing)
       return nil
     }
