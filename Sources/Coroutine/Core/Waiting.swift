@@ -27,7 +27,7 @@ package enum Attempt {
   }
 }
 
-/// One operation that may have to wait, for each of the three kinds of callers: coroutine, `async` code, plain thread.
+/// One operation that may have to wait. The forms for a coroutine and for a task; a thread's is in BlockedThread.swift.
 ///
 /// - `attempt` asks the state machine, under `lock`, and hands it a node that names the caller as the waiter to wake.
 /// - `withdraw` takes the node out of the queue, under `lock`, if it still is in there: the wait ended otherwise. It may

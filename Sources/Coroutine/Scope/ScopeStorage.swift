@@ -16,7 +16,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   @exclusivity(unchecked) private var untold: [CoroutineCore] = []
   /// Why the children are cancelled, if they are: later children are cancelled from the start.
   private var reason: (any Error)?
-  /// Whether one of them was cancelled so that had not ended.
+  /// Whether a child was cancelled before it had ended.
   private var isCutShort = false
   /// The part of the owner's run that a failure ends; none in `async` code.
   private var region: CancellationRegion?
