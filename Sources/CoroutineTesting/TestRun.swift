@@ -502,7 +502,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     let member = Member(core: core, number: memberCount)
     members[core.id] = member
     numbers[core.id] = member.number
-    core.beExplored()
+    core.markExplored()
     return member
   }
 

@@ -253,7 +253,7 @@ extension ActorCore {
 
   /// A message has failed, in a body that could go on. Whether it is to.
   @usableFromInline
-  final func resumes(after error: any Error) -> Bool {
+  final func decideToResume(after error: any Error) -> Bool {
     // What ends the body for another reason is no failure.
     guard lock.withLock({ life.request == nil }) else { return false }
     let isKnown = endMessage(error)

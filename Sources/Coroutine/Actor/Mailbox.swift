@@ -40,7 +40,7 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
       do {
         try handle(message)
       } catch {
-        guard storage.resumes(after: error) else { throw error }
+        guard storage.decideToResume(after: error) else { throw error }
       }
     }
   }

@@ -88,14 +88,14 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
       core.regions = core.regions?.removing(self)
       outer = nil
       core.refreshInterruption()
-      moved(to: .none)
+      move(to: .none)
       core.cancellationLock.unlock()
     case .generator(let regions):
       regions.lock.lock()
       handler = takeHandler()
       regions.innermost = regions.innermost?.removing(self)
       outer = nil
-      moved(to: .none)
+      move(to: .none)
       regions.lock.unlock()
     case .none:
       fatalError("a region was closed twice")
@@ -112,8 +112,8 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     return self
   }
 
-  /// It is in another list from now on. Under the locks of both.
-  func moved(to list: List) {
+  /// Notes that it is in `list` from now on. The caller holds the locks of both.
+  func move(to list: List) {
     listLock.withLock { self.list = list }
   }
 

@@ -26,11 +26,11 @@ final class DetachedRegions: HiddenFromMirrors, @unchecked Sendable {
     core.cancellationLock.lock()
     lock.lock()
     var outermost = first
-    outermost.moved(to: .generator(self))
+    outermost.move(to: .generator(self))
     for _ in 1..<count {
       guard let next = outermost.outer else { fatalError("a generator has more regions open than its coroutine") }
       outermost = next
-      outermost.moved(to: .generator(self))
+      outermost.move(to: .generator(self))
     }
     core.regions = outermost.outer
     // Regions left here from an earlier resume outside of coroutines lie below the newly detached ones.
@@ -49,10 +49,10 @@ final class DetachedRegions: HiddenFromMirrors, @unchecked Sendable {
     let consumers = core.regions
     let reason = core.effectiveReason
     var outermost = first
-    outermost.moved(to: .coroutine(core))
+    outermost.move(to: .coroutine(core))
     while let next = outermost.outer {
       outermost = next
-      outermost.moved(to: .coroutine(core))
+      outermost.move(to: .coroutine(core))
     }
     outermost.outer = consumers
     core.regions = first

@@ -202,7 +202,7 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
   ) async throws -> Value? {
     Self.pending.wrappingAdd(1, ordering: .relaxed)
     defer { Self.pending.wrappingSubtract(1, ordering: .relaxed) }
-    cancels(task)
+    cancelWhenExpired(task)
     // The task has ended then. Nothing is moved any more, also by a handle.
     defer { stop() }
     return try await withTaskCancellationHandler {
@@ -219,7 +219,7 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
     }
   }
 
-  private func cancels<Value: Sendable>(_ task: Task<Value, any Error>) {
+  private func cancelWhenExpired<Value: Sendable>(_ task: Task<Value, any Error>) {
     taskLock.lock()
     cancel = { task.cancel() }
     let isLate = isOver

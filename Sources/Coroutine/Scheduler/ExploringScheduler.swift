@@ -85,7 +85,7 @@ enum Interruption {
 
 extension CoroutineCore {
   /// Its operations are points of a schedule that is explored. Before its first turn, by its scheduler, an `ExploringScheduler`.
-  package final func beExplored() {
+  package final func markExplored() {
     interruption.bitwiseOr(Interruption.explored, ordering: .relaxed)
   }
 
