@@ -110,8 +110,8 @@ enum PoolWatch {
     let text = String(cString: value)
     guard let seconds = Int(text), 0...86_400 ~= seconds else {
       fatalError(
-        "the environment variable \(variable) must be a number of seconds up to 86400, or 0 to turn the report off, not "
-          + "\"\(text)\"")
+        "the environment variable \(variable) must be a number of seconds up to 86400, or 0 to turn the report off, "
+          + "not \"\(text)\"")
     }
     return .seconds(seconds)
   }()

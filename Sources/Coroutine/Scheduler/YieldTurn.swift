@@ -45,8 +45,8 @@ extension CoroutineCore {
   /// Goes right into the next one, if it can. Returns whether it did, and is back.
   @inline(__always)
   private final func passTurn() -> Bool {
-    guard SelectedBackend.passes, !coroutine_turn_is_observed_or_tracked() || passesLookedAt(), let block, isUnrestrained,
-      let pool, let worker = PoolWorker.current(ofPoolAt: pool)
+    guard SelectedBackend.passes, !coroutine_turn_is_observed_or_tracked() || passesLookedAt(), let block,
+      isUnrestrained, let pool, let worker = PoolWorker.current(ofPoolAt: pool)
     else { return false }
     return worker._withUnsafeGuaranteedRef { worker in
       guard let next = worker.nextInLine else { return false }
