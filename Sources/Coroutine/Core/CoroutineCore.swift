@@ -25,9 +25,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   let home: SchedulerReference
   /// On its stack; `nil` before the first run and after the end.
   @exclusivity(unchecked) @usableFromInline package final var block: UnsafeMutablePointer<ControlBlock>?
-  /// What it does, until it begins: given itself, to keep its value in.
-  ///
-  /// (Written so, it does not begin as `nil`, which the initialiser would have to release.)
+  /// The body, until it begins. It gets the coroutine, to store its value there. (`Optional<Body>`, not `Body?`: the latter is
+  /// first set to `nil`, which the initialiser would then release.)
   @exclusivity(unchecked) private final var body: Optional<Body>
   /// What it is doing, for any reader. Written by itself, the thread that runs it, and its waker.
   final let state = Atomic<CoroutineState>(.ready)
@@ -35,13 +34,13 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline final var notesWaits = false
   /// Whether any caller ever asked for the result.
   final let wasObserved = Atomic<Bool>(false)
-  /// Whether it has waited for another one's end. Its own.
+  /// Whether it has waited for another one's end. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var hasJoined = false
-  /// How often it has handed its thread off to another one; at 0 again, it lets others run. Its own.
+  /// How often it has handed its thread off to another one; at 0 again, it lets others run. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
-  /// How many operations with a system call each it has made, of the last 256. Its own.
+  /// How many operations with a system call each it has made, of the last 256. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0
-  /// How many operations that may wait it may still make before it lets others run. Its own.
+  /// How many operations that may wait it may still make before it lets others run. Touched by the coroutine itself only.
   @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn
   /// A `StartMode`: 0 for most. Written before it is known, and then by the claimer of its start.
   @usableFromInline final let startMode = Atomic<UInt8>(0)
@@ -94,7 +93,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @usableFromInline package let name: String
   /// For debuggers alone.
   @exclusivity(unchecked) final var record = InspectionRecord()
-  /// What its joint waits draw their order from. Its own.
+  /// What its joint waits draw their order from. Touched by the coroutine itself only.
   @exclusivity(unchecked) @usableFromInline final var random = RandomWord()
 
   @usableFromInline typealias Body = (CoroutineCore) throws -> Void
@@ -151,7 +150,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     if coroutine_creation_is_noted() { noteCreation() }
   }
 
-  // A function of its own, as `report`: the types of the library that it uses are looked up at the beginning.
+  // Not inlined: Swift looks up `Task`'s metadata at the head of the function that uses it, and each creation would pay for it.
   @inline(never)
   private static var priorityOfTask: UInt8 { Task.currentPriority.rawValue }
 

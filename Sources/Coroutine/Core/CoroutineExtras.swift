@@ -9,14 +9,14 @@ public import Synchronization
 @usableFromInline
 // Unchecked: each field says which thread may touch it.
 final class CoroutineExtras: HiddenFromMirrors, @unchecked Sendable {
-  /// Its values of `CoroutineLocal`s. Its own.
+  /// Its values of `CoroutineLocal`s. Touched by the coroutine itself only.
   @exclusivity(unchecked) var locals: [ObjectIdentifier: any Sendable]?
   /// Where it runs instead of at home, inside `on(_:operation:)`. Changed by itself.
   @exclusivity(unchecked) var visiting: SchedulerReference?
   /// The thread that it keeps, as long as it is pinned to one. Changed by itself.
   @exclusivity(unchecked) var pin: ThreadPin?
-  /// What one of its operations needed, for the next one of that kind. Its own. Retained; unmanaged, since each
-  /// operation takes it out and puts it back, and an assignment would release a reference that is not there.
+  /// What one of its operations needed, for the next one of that kind. Touched by the coroutine itself only. Retained; not
+  /// managed, since each operation takes it out and puts it back: an assignment would release a reference that is not there.
   @exclusivity(unchecked) @usableFromInline var spare: Unmanaged<AnyObject>?
   /// The innermost region that it has open (`CoroutineCore.regions` knows the type), and why it was cancelled as a
   /// whole. Guarded by `cancellationLock`.
