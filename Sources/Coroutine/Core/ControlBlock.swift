@@ -136,7 +136,7 @@ extension ControlBlock {
     if stackSize == nil, slot <= largeSlot, let (stack, pool) = PoolWorker.takeSpareStack() {
       return make(on: stack, of: pool, owner: owner, slot: slot, annotated: false, entry: entry)
     }
-    // A large element must not take the place of the frames. (Nor make a size of what is none.)
+    // A large element must not take the place of the frames. A size of 0 or less is passed on unchanged, so that it is refused.
     let size = stackSize ?? StackPool.defaultStackSize
     let (enlarged, isTooLarge) = size.addingReportingOverflow(slot)
     let pool = try StackSupply.pool(slot > largeSlot && size > 0 ? (isTooLarge ? .max : enlarged) : stackSize)

@@ -114,7 +114,7 @@ extension CoroutineCore {
     return CoroutineJob(core)
   }
 
-  // Twice, each with its reason for a constant.
+  // Inlined into both callers, so that `reason` is a constant in each.
   @inline(__always)
   private static func wake(_ core: Unmanaged<CoroutineCore>, _ reason: EnqueueReason) {
     makeReady(core)

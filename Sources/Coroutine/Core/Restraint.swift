@@ -16,14 +16,14 @@ extension CoroutineCore {
   @inline(__always)
   final var isUnrestrained: Bool { restraint.bans | restraint.pins == 0 }
 
-  /// What it begins on one coroutine could be ended on another, by what runs nested and was moved.
+  /// What was begun on one coroutine must end on it: what runs nested may have been moved to another.
   final func requireIsCurrent(atTheEndOf function: StaticString) {
     if CoroutineCore.current !== self { reportEndElsewhere(of: function, description) }
   }
 
-  /// If this coroutine runs on top of another, which has handed its thread off to it, it yields first. Else pinning would hold
-  /// the other one's thread: that one could not go on, though it may be the waker that ends this one's wait. (One that was begun
-  /// at once on top of another has no pool yet: the other one waits with it.)
+  /// Yields first if another coroutine has handed its thread to this one: that one could not go on while this one pins the
+  /// thread, though it may be what this one waits for. (A coroutine begun on top of another has no pool yet; there the other
+  /// one waits for it.)
   final func leaveHandedOffTurn() {
     guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task()
     else { return }

@@ -9,7 +9,7 @@ enum StackSupply {
   static func pool(_ size: Int?) throws(StackError) -> Unmanaged<StackPool> {
     guard sanitizersActive else {
       guard var size else { return standard }
-      // What is no size stays one that is refused.
+      // A size of 0 or less is passed on unchanged, so that it is refused.
       if size > 0 { size = max(size, StackPool.leastCoroutineStackSize) }
       if let known = StackPool.known(stackSize: size) { return known }
       return .passUnretained(try .shared(stackSize: size))

@@ -11,7 +11,7 @@ import Context
     /// Dispatch keeps the queue, and the thread's note of it, which lies on the stack.
     case dispatchBlock
 
-    /// What has left `block`'s stack did so inside of this: on that stack, or on those that it has resumed in turn.
+    /// The thread-bound code that `block` is inside of, on its own stack or on a nested one that it has resumed; `nil`: none.
     ///
     /// For debug builds: a walk along the frames, for each suspension.
     static func around(_ block: UnsafeMutablePointer<ControlBlock>) -> ThreadBoundCode? {

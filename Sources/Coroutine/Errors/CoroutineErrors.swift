@@ -2,11 +2,11 @@
 
 import CoroutineLibc
 
-/// Decides about errors without a receiver: a coroutine's whose `get()` was not called, a generator's whose `next`
+/// Where errors go that no caller receives: a coroutine's whose `get()` was not called, a generator's whose `next`
 /// can't throw.
 public enum CoroutineErrors {
-  /// Called for each such error, once, with the coroutine that it comes from, on the thread that drops the last handle,
-  /// without a lock. The default prints a line to the standard error.
+  /// Called for each such error, once, with the name of the coroutine or generator that it comes from, on the thread that
+  /// drops the last handle, without a lock. The default prints a line to the standard error.
   ///
   /// May be set at any time from any thread; applies to errors that become lost after that.
   public static var unhandled: @Sendable (_ error: any Error, _ origin: String) -> Void {
@@ -21,7 +21,7 @@ public enum CoroutineErrors {
 
   /// Runs `body`, whose lost errors `taker` is told of first, as those of the coroutines and tasks that are created in it.
   ///
-  /// (Not by the binding itself: release builds of another module use that without having initialised it.)
+  /// A function, since another module that inlines `$taker` in a release build may read it before it is initialised.
   @inline(never)
   package static func withTaker<Result>(_ taker: @escaping Taker, _ body: () throws -> Result) rethrows -> Result {
     try Self.$taker.withValue(taker, operation: body)

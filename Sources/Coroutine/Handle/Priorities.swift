@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Coroutines with priorities of their own. Forms beside the others, which then need not pass one on that is not there.
+// Coroutines with priorities of their own. Separate forms, so that the usual ones do not pass an optional priority.
 
 extension Coroutine {
   /// Starts a coroutine with a priority of its own. On the scheduler of the coroutine that creates it; else on the pool, or on

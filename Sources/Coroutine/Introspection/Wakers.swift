@@ -15,8 +15,8 @@ package enum Wakers: Equatable, Sendable {
   case scope(UInt)
   /// One of those is enough.
   case any([Wakers])
-  /// All of the coroutines that read, and all earlier waiters for the lock: `queued` wait in all, and any of those
-  /// could be the one.
+  /// The lock's readers, and its other waiters, `queued` with this one; any of them may be the one that wakes it, by its
+  /// unlock or by giving up.
   case readers([UInt64], queued: Int)
 
   /// The coroutine that holds a lock; `nil`: a task or a thread holds it, or it is free.

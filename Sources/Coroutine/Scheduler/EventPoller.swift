@@ -102,7 +102,7 @@ package final class EventPoller: Sendable {
 
   // MARK: The workers'
 
-  /// Whether the calling worker is now the one that sleeps here.
+  /// Makes the calling worker the one that sleeps in the poller; false if another one is.
   func tryTake() -> Bool {  // litmus: poller-watch, poller-interrupt
     guard !isTaken.load(ordering: .relaxed), !isTaken.exchange(true, ordering: .sequentiallyConsistent) else {
       return false
@@ -112,7 +112,7 @@ package final class EventPoller: Sendable {
     return true
   }
 
-  /// It does not any more.
+  /// Gives the poller up again.
   func giveBack() {
     isTaken.store(false, ordering: .sequentiallyConsistent)  // litmus: poller-watch
     thread.watch()

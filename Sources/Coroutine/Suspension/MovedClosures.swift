@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A closure of the user's begins what the calling coroutine then waits for. A generator's body may yield in it, and be gone on with
-// by another consumer: then the closure returns on that one, and the coroutine that was the caller must not wait.
+// A closure of the user's starts the operation that the coroutine will wait for. If a generator's body yields in it and another
+// consumer resumes that generator, the closure returns on the other coroutine, and the first must not wait.
 
 extension CoroutineCore {
   /// Behind such a closure: it has returned on the coroutine that has called it.

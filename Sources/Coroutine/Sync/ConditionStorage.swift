@@ -63,7 +63,8 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
   /// Gives the mutex back, waits for a signal together with other things, and takes the mutex again. As the coroutine that
   /// holds it.
   ///
-  /// - Parameter choose: the joint wait, of which the signal is the first case. Which one was chosen; `nil`: it was cancelled.
+  /// - Parameter choose: the joint wait, of which the signal is the first case. Returns the number of the case.
+  /// - Returns: the number of the case that was chosen; `nil`: it was cancelled.
   func wait(_ core: CoroutineCore, _ node: ConditionStateMachine.Node, choose: () -> Int?) -> Int? {
     let holder = LockHolder(core)
     requireHeld(by: holder)

@@ -13,7 +13,8 @@ package enum WaitDeadline {
   package static func after(_ timeout: Duration) -> UInt64 {
     timeout <= .zero ? now : TimerService.shared.deadline(after: timeout)
   }
-  /// The same for an operation that need not have a timeout: never without one.
+
+  /// As above; `never` without a timeout.
   @inlinable @inline(__always)
   package static func after(_ timeout: Duration?) -> UInt64 {
     guard let timeout else { return never }
