@@ -161,11 +161,11 @@
     private static func bits(of value: consuming Value) -> UInt64 {
       let representation = Value.encodeAtomicRepresentation(value)
       return switch MemoryLayout<Value.AtomicRepresentation>.size {
-      // These casts are right: a representation is plain bits, and has the size of the word.
+      // A representation is plain bits, here of the size of a `UInt8`.
       case 1: UInt64(unsafeBitCast(representation, to: UInt8.self))
-      // As above.
+      // Plain bits, of the size of a `UInt32`.
       case 4: UInt64(unsafeBitCast(representation, to: UInt32.self))
-      // As above.
+      // Plain bits, of the size of a `UInt64`: there is no other (`bits`).
       default: unsafeBitCast(representation, to: UInt64.self)
       }
     }
@@ -173,11 +173,11 @@
     private static func value(of bits: UInt64) -> Value {
       let representation =
         switch MemoryLayout<Value.AtomicRepresentation>.size {
-        // The same, backwards.
+        // A representation is plain bits, here of the size of a `UInt8`.
         case 1: unsafeBitCast(UInt8(bits), to: Value.AtomicRepresentation.self)
-        // As above.
+        // Plain bits, of the size of a `UInt32`.
         case 4: unsafeBitCast(UInt32(bits), to: Value.AtomicRepresentation.self)
-        // As above.
+        // Plain bits, of the size of a `UInt64`: there is no other (`bits`).
         default: unsafeBitCast(bits, to: Value.AtomicRepresentation.self)
         }
       return Value.decodeAtomicRepresentation(representation)

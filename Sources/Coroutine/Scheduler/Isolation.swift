@@ -57,24 +57,24 @@ var mainActorScheduler: any Scheduler {
   }
 }
 
-/// Drops the main actor from a function's type: the caller runs it there. As above.
+/// Drops the main actor from a function's type: the caller runs it there.
 func withoutMainActor<Success, Failure: Error>(
   _ body: @escaping @MainActor @Sendable () throws(Failure) -> Success
 ) -> @Sendable () throws(Failure) -> Success {
-  // As above: the isolation is no part of the value.
+  // The isolation is part of the type only: both types have the same representation.
   unsafeBitCast(body, to: (@Sendable () throws(Failure) -> Success).self)
 }
 
 func withoutMainActor<Argument, Success>(
   _ body: @escaping @MainActor @Sendable (Argument) throws -> Success
 ) -> @Sendable (Argument) throws -> Success {
-  // As above.
+  // The isolation is part of the type only: both types have the same representation.
   unsafeBitCast(body, to: (@Sendable (Argument) throws -> Success).self)
 }
 
 func withoutMainActor<State, Message>(
   _ body: @escaping @MainActor @Sendable (inout State, Message) throws -> Void
 ) -> @Sendable (inout State, Message) throws -> Void {
-  // As above.
+  // The isolation is part of the type only: both types have the same representation.
   unsafeBitCast(body, to: (@Sendable (inout State, Message) throws -> Void).self)
 }
