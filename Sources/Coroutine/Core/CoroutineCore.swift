@@ -36,7 +36,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   final let wasObserved = Atomic<Bool>(false)
   /// Whether it has waited for another one's end. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var hasJoined = false
-  /// How often it has handed its thread off to another one; at 0 again, it lets others run. Touched by the coroutine itself only.
+  /// How often it has handed its thread off; at 0 again, it lets others run. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
   /// How many operations with a system call each it has made, of the last 256. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0

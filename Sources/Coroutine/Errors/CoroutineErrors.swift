@@ -5,8 +5,8 @@ import CoroutineLibc
 /// Where errors go that no caller receives: a coroutine's whose `get()` was not called, a generator's whose `next`
 /// can't throw.
 public enum CoroutineErrors {
-  /// Called for each such error, once, with the name of the coroutine or generator that it comes from, on the thread that
-  /// drops the last handle, without a lock. The default prints a line to the standard error.
+  /// Called for each such error, once, with the name of the coroutine, generator, promise or actor that it comes from, on the
+  /// thread that drops the last handle, without a lock. The default prints a line to the standard error.
   ///
   /// May be set at any time from any thread; applies to errors that become lost after that.
   public static var unhandled: @Sendable (_ error: any Error, _ origin: String) -> Void {
