@@ -57,7 +57,7 @@ extension Select {
     @inlinable @inline(__always)
     public init(_ source: Coroutine<Success, Failure>) {
       coroutine = .passUnretained(source.storage)
-      if source.storage.isHeldOnDemand { source.storage.startOnDemand() }
+      if source.storage.isHeldOnDemand { source.storage.startHeld() }
     }
 
     @inlinable @inline(__always)
