@@ -279,7 +279,7 @@ extension CoroutineCore {
     _ first: UnsafeMutablePointer<ControlBlock>, isNested: Bool, isOnTop: Bool, isInPool: Bool = false
   ) -> UnsafeMutablePointer<ControlBlock>? {
     let resumer = coroutine_current()
-    owner(of: first)._withUnsafeGuaranteedRef { $0.beginTurn(first) }
+    core(of: first)._withUnsafeGuaranteedRef { $0.beginTurn(first) }
     if isOnTop { first.pointee.mode.insert(.onTop) }
     if isInPool {
       coroutine_thread_state_enter_from_loop(&first.pointee.threadState)
@@ -290,18 +290,19 @@ extension CoroutineCore {
     coroutine_thread_state_leave(&block.pointee.threadState)
     if isOnTop { block.pointee.mode.remove(.onTop) }
     coroutine_set_current(resumer)
-    return owner(of: block)._withUnsafeGuaranteedRef { $0.endTurn(block, isNested: isNested) }
+    return core(of: block)._withUnsafeGuaranteedRef { $0.endTurn(block, isNested: isNested) }
   }
 
   @inline(__always)
   static func requireReady(_ block: UnsafeMutablePointer<ControlBlock>) {
     guard block.pointee.state.load(ordering: .relaxed) == .ready else {
-      owner(of: block)._withUnsafeGuaranteedRef { $0.reportSecondResume() }
+      core(of: block)._withUnsafeGuaranteedRef { $0.reportSecondResume() }
     }
   }
 
+  /// Unchecked: the caller has seen a state that is neither `none` nor `nested`, or has made the block. Its owner is one, then.
   @inline(__always)
-  private static func owner(of block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<CoroutineCore> {
+  static func core(of block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<CoroutineCore> {
     .fromOpaque(block.pointee.owner.toOpaque())
   }
 
@@ -386,8 +387,7 @@ extension CoroutineCore {
       ) { word in
         let block = ControlBlock.entered(word)
         // Its own reference keeps the coroutine alive: nothing to count, nothing to release after the last switch.
-        block.pointee.owner._withUnsafeGuaranteedRef {
-          let core = unsafeDowncast($0, to: CoroutineCore.self)
+        CoroutineCore.core(of: block)._withUnsafeGuaranteedRef { core in
           // A debugger that came meanwhile may have looked at the stacks before this one was there. The turn that has
           // begun would have waited for it.
           core.hideStarting()

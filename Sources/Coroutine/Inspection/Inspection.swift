@@ -329,7 +329,7 @@ package struct InspectedCoroutine {
       return
     default: return nil
     }
-    let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
+    let core = CoroutineCore.core(of: block).takeUnretainedValue()
     id = core.id
     self.core = core
     let registers =

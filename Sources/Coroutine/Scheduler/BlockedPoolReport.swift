@@ -124,7 +124,7 @@ extension PoolCore {
       stackPool.forEachLiveStack { stack in
         let block = ControlBlock.address(on: stack)
         guard block.pointee.state.load(ordering: .acquiring) == .running else { return }
-        let core = block.pointee.owner._withUnsafeGuaranteedRef { unsafeDowncast($0, to: CoroutineCore.self) }
+        let core = CoroutineCore.core(of: block).takeUnretainedValue()
         // A word that the coroutine changes when it moves elsewhere: the old one or the new one.
         coroutine_sanitizer_begin_unseen()
         let isHere = core.pool == address

@@ -80,12 +80,9 @@ struct HolderBlock: BitwiseCopyable {
 
   /// The name of the coroutine with this number, if it lies here and does not run.
   func name(of id: UInt64) -> String? {
-    guard let block = UnsafePointer<ControlBlock>(bitPattern: address) else { return nil }
+    guard let block = UnsafeMutablePointer<ControlBlock>(bitPattern: address) else { return nil }
     let state = block.pointee.state.load(ordering: .acquiring)
     guard state == .ready || state == .suspended else { return nil }
-    return block.pointee.owner._withUnsafeGuaranteedRef { owner in
-      let core = unsafeDowncast(owner, to: CoroutineCore.self)
-      return core.id == id ? core.name : nil
-    }
+    return CoroutineCore.core(of: block)._withUnsafeGuaranteedRef { core in core.id == id ? core.name : nil }
   }
 }
