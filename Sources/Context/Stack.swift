@@ -9,9 +9,8 @@
 /// A value of this type is a name: copying it copies nothing, dropping it releases nothing. The caller of
 /// `StackPool.allocate()` owns the memory until `StackPool.release(_:)`. The bytes are unspecified at first: zero in a
 /// fresh stack, leftovers in a used one.
-///
-/// The conformance to `Sendable` is unchecked because of the pointers: the value itself is immutable, and the memory is
-/// handed from one owner to the next under the pool's lock.
+// Unchecked: because of the pointers. The value itself is immutable, and the memory is handed from one owner to the next under
+// the pool's lock.
 public struct Stack: @unchecked Sendable, BitwiseCopyable, Hashable {
   /// The lowest usable byte, page aligned. What lies just below is the guard.
   public let limit: UnsafeMutableRawPointer

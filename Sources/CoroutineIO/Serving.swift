@@ -83,6 +83,7 @@ extension StreamListener {
         }
       }
     } catch is DescriptorClosed {
+      // Closed by its owner: the end, not an error.
     } catch {
       failure = error
     }

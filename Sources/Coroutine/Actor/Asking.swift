@@ -69,6 +69,7 @@ extension ActorStorage {
     }
     defer { core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(end) } }
     return try end._withUnsafeGuaranteedRef { end in
+      // Unchecked: made for this type of value, by `ask`.
       try end.withStorage { try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome() }
     }
   }
@@ -106,6 +107,7 @@ extension ActorStorage {
     defer { ReplyEnd.keepStorage(reply, for: core) }
     ReplyEnd.release(end)
     return try reply._withUnsafeGuaranteedRef { reply in
+      // Unchecked: made for this type of value, by `ask`.
       let storage = unsafeDowncast(reply, to: ReplyStorage<Value>.self)
       storage.recipient = self
       var node = WaitNode(.coroutine(.passUnretained(core)))

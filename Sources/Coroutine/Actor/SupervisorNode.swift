@@ -3,8 +3,8 @@
 import Context
 
 /// The children of an actor, or of a `Supervisor`: their list, and what to do when one fails.
-// Unchecked: the lock guards what changes.
 @usableFromInline
+// Unchecked: the lock guards what changes.
 final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
   let name: String
   private let policy: Supervision

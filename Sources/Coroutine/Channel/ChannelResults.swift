@@ -154,9 +154,11 @@ extension ChannelClosed where Element: Sendable {
 
 /// The element in an error, whatever its type.
 @usableFromInline
-class UnsentElement: @unchecked Sendable {}  // Unchecked: nothing in it changes, nor does its only subclass.
+// Unchecked: nothing in it changes, nor does its only subclass.
+class UnsentElement: @unchecked Sendable {}
 
-private final class UnsentElementBox<Element: Sendable>: UnsentElement, @unchecked Sendable {  // The same.
+// Unchecked: its element is constant, and sendable.
+private final class UnsentElementBox<Element: Sendable>: UnsentElement, @unchecked Sendable {
   let element: Element
 
   init(_ element: Element) {

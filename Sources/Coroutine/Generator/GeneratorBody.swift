@@ -38,6 +38,8 @@ extension GeneratorCore {
   }
 
   /// The generator whose stack it is, not retained: its resumer keeps it alive meanwhile.
+  ///
+  /// Unchecked: only generators' bodies call this, with the block that their generator has made.
   static func owner<Result>(of block: UnsafeMutablePointer<ControlBlock>, _ use: (GeneratorCore) -> Result) -> Result {
     block.pointee.owner._withUnsafeGuaranteedRef { use(unsafeDowncast($0, to: GeneratorCore.self)) }
   }
@@ -101,6 +103,9 @@ extension GeneratorCore {
     fatalError("a generator that was given up was resumed")
   }
 }
+
+// What the storages, which are inlined elsewhere, call of `GeneratorCore`. Not static members: a call would have to ask for the
+// class's metadata first, as at `reportNoCoroutine`.
 
 /// `GeneratorCore.willYield`, for the storages: throws where the consumer does not want the element.
 @usableFromInline

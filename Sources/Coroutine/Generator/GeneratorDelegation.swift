@@ -89,7 +89,7 @@ extension GeneratorCore {
   }
 }
 
-/// `GeneratorCore.delegate`, for the storages.
+/// `GeneratorCore.delegate`, for the storages. A free function as `generatorWillYield`.
 @usableFromInline
 func generatorDelegate(_ body: GeneratorBody, to other: GeneratorCore, onTop: () throws -> Void) throws -> Bool {
   try GeneratorCore.delegate(body, to: other, onTop: onTop)

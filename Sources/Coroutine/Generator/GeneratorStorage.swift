@@ -249,6 +249,7 @@ class GeneratorStorage<Element>: GeneratorCore {
     guard fitsWord else { return UnsafeMutablePointer<Element>(bitPattern: word).unsafelyUnwrapped.move() }
     if isReference {
       let object = UnsafeRawPointer(bitPattern: word).unsafelyUnwrapped
+      // One reference, as `isReference` says: it comes out as `word` has put it in.
       return unsafeBitCast(Unmanaged<AnyObject>.fromOpaque(object).takeRetainedValue(), to: Element.self)
     }
     var bits = word

@@ -33,6 +33,7 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
     // Nothing but `()` has this type.
     if needsNoInput { return unsafeBitCast((), to: Input.self) }
     return generatorOwner(block)._withUnsafeGuaranteedRef { generator in
+      // Unchecked: the body of a two-way generator asks, with its own block.
       guard let input = unsafeDowncast(generator, to: TwoWayStorage.self).input.take() else {
         fatalError("a TwoWayGenerator was resumed without an input")
       }
@@ -75,6 +76,7 @@ final class ReturningStorage<Input, Element, Return>: TwoWayStorage<Input, Eleme
     super.init(stackSize: stackSize, throwsErrorsOn: true) { oneWay in
       let result = try body(TwoWayGenerator<Input, Element, Return>.Yield(oneWay))
       generatorOwner(oneWay.body.block)._withUnsafeGuaranteedRef {
+        // Unchecked: the body gets the block of its own generator, which is the one that is made here.
         unsafeDowncast($0, to: ReturningStorage.self).result = result
       }
     }

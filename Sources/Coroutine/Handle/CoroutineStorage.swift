@@ -29,6 +29,7 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
     work = body
     // Captures nothing, and so needs no memory.
     super.init(on: scheduler, name: name, stackSize: stackSize) { core in
+      // Unchecked: a body gets its own coroutine, which is the one that is made here.
       let storage = unsafeDowncast(core, to: CoroutineStorage<Success, Failure>.self)
       // Taken, so that what it captured is released on the coroutine's stack.
       guard let work = storage.work.take() else { fatalError("\(core.description) runs twice") }
@@ -96,6 +97,7 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
       guard Self.fitsWords else { fatalError("\(description) has ended without a result") }
       return withUnsafeBytes(of: valueWords) { $0.loadUnaligned(as: Success.self) }
     case .box(let box):
+      // Unchecked: the body, above, makes the only box.
       return unsafeDowncast(box, to: ValueBox<Success>.self).value
     case .failure(let failure):
       throw failure

@@ -171,6 +171,7 @@ enum DebugLayout {
     layout.scheduler_queue = bits(.queue(unsafeBitCast(dummy, to: QueueScheduler.self)))
     layout.scheduler_other = bits(.other(unsafeBitCast(dummy, to: ForeignScheduler.self)))
     layout.scheduler_mask = layout.scheduler_pool | layout.scheduler_queue | layout.scheduler_other
+    // The cases without an object are words, too.
     layout.scheduler_shared_pool = UInt64(unsafeBitCast(SchedulerReference.sharedPool, to: UInt.self))
     layout.scheduler_none = UInt64(unsafeBitCast(SchedulerReference?.none, to: UInt.self))
     guard let core = fieldOffset("core", in: ThreadPool.self),

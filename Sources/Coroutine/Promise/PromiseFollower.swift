@@ -17,6 +17,7 @@ final class PromiseFollower<Value: Sendable>: CoroutineCore, @unchecked Sendable
     self.source = source
     self.output = output
     super.init(on: scheduler, name: "", stackSize: nil) { core in
+      // Unchecked: a body gets its own coroutine, which is the one that is made here.
       let follower = unsafeDowncast(core, to: PromiseFollower.self)
       follower.output.settle(follower.source.settledOutcome)
     }

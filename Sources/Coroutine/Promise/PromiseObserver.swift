@@ -75,6 +75,7 @@ final class PromiseStep<Input: Sendable, Output: Sendable>: PromiseObserver, @un
   ) {
     self.output = output
     super.init(on: scheduler, name: "", stackSize: nil) { core in
+      // Unchecked: a body gets its own coroutine, which is the one that is made here.
       unsafeDowncast(core, to: PromiseStep.self).run(input, transform)
     }
     resultIsTaken()
