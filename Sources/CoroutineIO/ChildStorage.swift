@@ -183,6 +183,8 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
 
   /// Threads for the ends of children for which there was no stack. A child that may not be killed may keep one for long.
   private static let reapers = BlockingPool(threadLimit: 64, name: "the pool of children's ends")
+  /// In microseconds: 10 ms between two looks whether the debugger has done with it.
+  private static var waitForDebugger: UInt32 { 10_000 }
 
   /// Waits for the end on the calling thread, if that may block, and reaps it.
   private func reap(blocking mayBlock: Bool, insteadOf error: any Error) {
@@ -191,7 +193,7 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
       while try learnEnd() == nil {
         guard mayBlock else { return CoroutineErrors.unhandled(error, "the end of \(name), which stays a zombie") }
         // A debugger gets the end first.
-        if isReadable { usleep(10_000) }
+        if isReadable { usleep(Self.waitForDebugger) }
         try descriptor.withFileDescriptor { number in
           var look = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
           while poll(&look, 1, -1) < 0, coroutine_io_errno() == EINTR {}

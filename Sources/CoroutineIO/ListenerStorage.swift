@@ -17,6 +17,8 @@ final class ListenerStorage: Sendable {
   private let isRemoved = Atomic<Bool>(false)
   /// When a shortage was last reported, in nanoseconds; 0: never.
   private let lastTold = Atomic<UInt64>(0)
+  /// In nanoseconds: a minute, since a shortage may last, and be met by each client.
+  private static var timeBetweenReports: UInt64 { 60_000_000_000 }
   /// `Fork.count` of the process that listens. A child closes its copy, and leaves the name to its parent.
   private let madeIn = Fork.count
 
@@ -82,7 +84,7 @@ final class ListenerStorage: Sendable {
     // Never 0.
     let now = WaitDeadline.after(.nanoseconds(1))
     let last = lastTold.load(ordering: .relaxed)
-    guard last == 0 || now &- last > 60_000_000_000,
+    guard last == 0 || now &- last > Self.timeBetweenReports,
       lastTold.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
     else { return }
     CoroutineErrors.unhandled(AcceptSuspended(cause: error), descriptor.name)

@@ -102,6 +102,8 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   /// Of a read that asks for as much as there is: memory for all that could come can't be had.
   private static var mostAtATime: Int { 1 << 20 }
+  /// For how many bytes there is room at first where many were announced: 64 KiB, as much as a pipe holds.
+  private static var leastRoom: Int { 65_536 }
 
   func readToEnd(limit: Int, timeout: Duration?) throws -> [UInt8] {
     try reading {
@@ -230,7 +232,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   private func gather(_ count: Int, _ limit: WaitLimit) throws -> Bool {
     while buffer.count < count {
       // Not all of it at once: a peer that announces much need not send it.
-      let space = min(count - buffer.count, max(65_536, buffer.count))
+      let space = min(count - buffer.count, max(Self.leastRoom, buffer.count))
       guard try fill(space, limit) else { return false }
       if buffer.count < count { try limit.checkBetweenCalls() }
     }

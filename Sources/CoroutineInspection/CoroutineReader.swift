@@ -77,6 +77,10 @@ struct CoroutineReader {
 
   /// So many generators that wait for each other would fill the memory.
   private static let deepest = 10_000
+  /// How many cases of a select are read at most: in a dump that is damaged the count may be any number.
+  private static let mostCases = 10_000
+  /// How many bytes of text the cases of a select make before the rest is only counted.
+  private static let longestCases = 16_384
 
   init(
     _ memory: TargetMemory, _ layout: coroutine_debug_layout, frameLimit: Int, stackPeaks: Bool, knowsTime: Bool
@@ -447,10 +451,10 @@ struct CoroutineReader {
     let (first, count) = (try memory.word(wait &+ layout.select_targets), try memory.int(wait &+ layout.select_count))
     var texts: [String] = []
     var length = 0
-    for index in 0..<max(0, min(count, 10_000)) {
+    for index in 0..<max(0, min(count, Self.mostCases)) {
       // A stranger's dump may have the same long name ten thousand times, which costs it no memory.
       if let last = texts.last { length += last.utf8.count }
-      guard length < 16_384 else {
+      guard length < Self.longestCases else {
         texts.append("\(count - index) more")
         break
       }

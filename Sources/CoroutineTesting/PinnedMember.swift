@@ -25,7 +25,7 @@ extension TestRun {
       let patient = min(endOfPatience(since: begin, due == nil ? .nothing : .timers), latest)
       // A waker on another thread gives the turn without an arrival, and a task arrives without a turn: it looks for both.
       if now < patient {
-        if hasTurn(min(patient, now.addingSaturated(20_000_000))) { return }
+        if hasTurn(min(patient, now.addingSaturated(Self.waitBetweenLooks))) { return }
         continue
       }
       // One that was looked at may have woken it, or a task, just before that.

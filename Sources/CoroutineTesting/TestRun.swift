@@ -231,7 +231,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private func countTurn(isStepOfTime: Bool = false) -> Bool {
     turns += 1
     // Each step may have waited in real time before.
-    let isLate = (isStepOfTime || turns.isMultiple(of: 4096)) && end.map { TimerService.shared.kernelTime > $0 } == true
+    let looks = isStepOfTime || turns.isMultiple(of: Self.turnsPerLook)
+    let isLate = looks && end.map { TimerService.shared.kernelTime > $0 } == true
     if turns > options.turnLimit || isLate { fail(.endless) }
     return problem == nil
   }
@@ -278,7 +279,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     if let next = next.take() { ready.insert(next, at: 0) }
     for member in sortedMembers { AnyCoroutine(current: member.core).cancel() }
     let saysSoAt = endOfReturns
-    var rest = 10_000
+    var rest = Self.mostTurnsAtEnd
     while !(members.isEmpty && ready.isEmpty), rest > 0 {
       // Those that others have woken, by the cancel among them.
       emptyInbox()
@@ -342,7 +343,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         !$0.core.isSuspended && !$0.core.isFinished && (now < end || !$0.core.isReady)
       }
       // It may have come between the two looks.
-      if arrival.wait(until: expected == nil ? now : now.addingSaturated(20_000_000)) { return true }
+      if arrival.wait(until: expected == nil ? now : now.addingSaturated(Self.waitBetweenLooks)) { return true }
       guard let expected else { return false }
       if now >= end, !hasSaidThatItWaits {
         hasSaidThatItWaits = true
@@ -577,13 +578,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
       guard now < end else {
         // One that was looked at may have woken another just before that.
         if arrival.wait(until: begin) { return true }
-        if begin < end {
-          noteWaitInVain(since: begin, until: now)
-        }
+        if begin < end { noteWaitInVain(since: begin, until: now) }
         return false
       }
       // What is waited for may change meanwhile.
-      if arrival.wait(until: min(end, now + 20_000_000)) { return true }
+      if arrival.wait(until: min(end, now + Self.waitBetweenLooks)) { return true }
     }
   }
 

@@ -68,7 +68,7 @@ package enum Inspection {
     let newest = CoroutineCore.newestID
     var latestNew: UInt64 = 0
     // There is no stack to read, and each part looks at all of them.
-    while try visitUnstarted(after: &latestNew, upTo: newest, limit: max(rest, 1 << 14), pass, visit) {
+    while try visitUnstarted(after: &latestNew, upTo: newest, limit: max(rest, leastUnstarted), pass, visit) {
       try pauseIfDue()
     }
     if wasThawed {
@@ -104,6 +104,9 @@ package enum Inspection {
   }
 
   private static func end() { Freeze.end() }
+
+  /// How many coroutines that have not begun a part of a look takes at least: each part goes through all of them.
+  private static var leastUnstarted: Int { 1 << 14 }
 
   nonisolated(unsafe) private static var latestPass: UInt32 = 0  // guarded by the freeze, which is one at a time
 
@@ -172,12 +175,14 @@ package enum Inspection {
     private(set) var all: [(id: UInt64, core: Unmanaged<CoroutineCore>)] = []
     private let limit: Int
     private var isComplete = true
+    /// So many are sorted at once at least, however low the limit: sorting after every few would cost more than their room.
+    private static var leastToSort: Int { 512 }
 
     init(limit: Int) { self.limit = limit }
 
     mutating func insert(_ core: CoroutineCore, _ id: UInt64) {
       all.append((id, Unmanaged.passUnretained(core)))
-      if all.count / 2 >= max(limit, 512) { _ = trim() }
+      if all.count / 2 >= max(limit, Self.leastToSort) { _ = trim() }
     }
 
     /// Sorts them. Whether nothing was ever left out.
@@ -226,7 +231,7 @@ package enum Inspection {
     unseen {
       var next = stack
       // Memory that was overwritten may lead round in circles.
-      for _ in 0..<10_000 {
+      for _ in 0..<InspectedCoroutine.mostSegments {
         let block = ControlBlock.address(on: next)
         // As a plain word: without optimisation an atomic one of this type may ask for metadata, which are allocated.
         let state = UnsafeRawPointer(block).load(fromByteOffset: ControlBlock.stateOffset, as: UInt64.self)
@@ -352,7 +357,8 @@ package struct InspectedCoroutine {
     return segments
   }
 
-  private static var mostSegments: Int { 10_000 }
+  /// More generators than run inside of each other on any stack's resumers: what goes on after that leads round in circles.
+  fileprivate static var mostSegments: Int { 10_000 }
 
   /// One that ran, as it is now: it may have suspended. `nil` if it has ended.
   package var lookedAtAgain: InspectedCoroutine? { stack.flatMap { InspectedCoroutine(on: $0) } }
