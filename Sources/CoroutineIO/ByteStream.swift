@@ -46,7 +46,7 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - buffer: where to.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Returns: how many bytes were read. 0: the stream has ended, or the buffer has no room.
   /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -73,7 +73,7 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - count: how many at most, of which one call gives a MiB at most; 1 or more: traps.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Returns: the bytes, one at least; `nil`: the stream has ended.
   /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -90,7 +90,7 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - count: how many; not negative: traps.
-  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Throws: `UnexpectedEndOfStream`, with the bytes that had come; `TimeoutError`, `CancellationError`: bytes that
   ///   had come are not lost, the next read begins with them; `DescriptorClosed`; `StreamInUse`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -107,7 +107,7 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - limit: how many bytes may come. Not negative: traps.
-  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Throws: `StreamTooLong`; `TimeoutError`, `CancellationError`; `IOError`: bytes that had come are not lost, the next read
   ///   begins with them. `DescriptorClosed`; `StreamInUse`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -138,8 +138,8 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - writer: where they go; this stream itself, for an echo.
-  ///   - timeout: how long all of it may take; zero or less: only bytes that are there, and for which there is room; `nil`: for
-  ///     ever.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there, and for which there is room;
+  ///     `nil`: without a limit.
   /// - Returns: how many bytes.
   /// - Throws: `TimeoutError`, `CancellationError`; `DescriptorClosed`, `StreamInUse`, `IOError` of either stream. No
   ///   `PartialWrite`: the writer's `bytesWritten` says how many were written.
@@ -159,7 +159,7 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - limit: how many bytes a line may have. Not negative: traps.
-  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Returns: the line, its bytes taken for UTF-8 and repaired where they are not; `nil`: the stream has ended.
   /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: bytes that had come are not
   ///   lost, the next read begins with them; `DescriptorClosed`; `StreamInUse`; `IOError`.
@@ -179,7 +179,7 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - limit: how many bytes a line may have. Not negative: traps.
-  ///   - timeout: how long each may take; `nil`: for ever.
+  ///   - timeout: how long each may take; `nil`: without a limit.
   public func lines(limit: Int = 65_536, timeout: Duration? = nil) -> ByteStreamLines {
     requireLineLimit(limit)
     return ByteStreamLines(endpoint: endpoint, limit: limit, timeout: timeout)
@@ -197,7 +197,7 @@ extension ReadableByteStream {
   ///   - strippingDelimiter: whether the result is without it. With `false` the last part shows by that whether the stream was cut
   ///     off in it.
   ///   - limit: how many bytes there may be before the delimiter. Not negative: traps.
-  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: for ever.
+  ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Returns: the bytes before the delimiter, none if it comes at once; `nil`: the stream has ended.
   /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: bytes that had come are not
   ///   lost, the next read begins with them; `DescriptorClosed`; `StreamInUse`; `IOError`.
@@ -239,7 +239,7 @@ extension ReadableByteStream {
   ///   - delimiter: one byte or more: traps.
   ///   - strippingDelimiter: whether they are without it.
   ///   - limit: how many bytes a part may have before its delimiter. Not negative: traps.
-  ///   - timeout: how long each may take; `nil`: for ever.
+  ///   - timeout: how long each may take; `nil`: without a limit.
   public func parts(
     until delimiter: some Collection<UInt8>, strippingDelimiter: Bool = true, limit: Int = 65_536,
     timeout: Duration? = nil
@@ -259,7 +259,7 @@ extension ReadableByteStream {
   ///
   /// - Parameters:
   ///   - count: how many; 1 or more: traps.
-  ///   - timeout: how long each may take; `nil`: for ever.
+  ///   - timeout: how long each may take; `nil`: without a limit.
   public func chunks(of count: Int, timeout: Duration? = nil) -> ByteStreamChunks {
     requireChunkSize(count)
     return ByteStreamChunks(endpoint: endpoint, count: count, timeout: timeout)
@@ -336,7 +336,8 @@ extension WritableByteStream {
   ///
   /// - Parameters:
   ///   - bytes: an array, a slice of one, `Data`, an unsafe buffer. What has no contiguous bytes is copied.
-  ///   - timeout: how long all of it may take; zero or less: only as many bytes as there is room for; `nil`: for ever.
+  ///   - timeout: how long all of it may take; zero or less: only as many bytes as there is room for; `nil`: without a
+  ///     limit.
   /// - Throws: `PartialWrite` if it ended in the middle, with the number of bytes written, and the reason. If nothing
   ///   was written, the reason itself: `TimeoutError`, `DescriptorClosed`, `IOError`. `CancellationError`:
   ///   `bytesWritten` says how many were written. `StreamInUse`.

@@ -139,7 +139,7 @@ public struct ChildProcess: Sendable {
   /// Waits for the end; suspends the calling coroutine. Any number may wait. A cancel of the caller, also by a `withTimeout` around
   /// this, kills the process; the end of this `timeout` does not.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`: it goes on. `CancellationError` if the caller is cancelled: the process was killed then, if it had
   ///   not ended, and has ended. (One that may not be killed, as it runs as another user, goes on; a `TimeoutError` of a
   ///   `withTimeout` has `IOError` (EPERM) as its cause then.) `IOError` (ECHILD) if other code of the program has reaped it, as

@@ -30,7 +30,7 @@ extension ChildProcess {
   ///   - output: what its standard output is connected to; collected if it is a pipe.
   ///   - error: what its standard error is connected to; collected if it is a pipe. With `.sameAsOutput` it is in the output.
   ///   - group: which group of processes it belongs to. In a group of its own its children are killed with it.
-  ///   - timeout: how long it may take; `nil`: any time.
+  ///   - timeout: how long it may take; `nil`: without a limit.
   /// - Throws: `TimeoutError`, `CancellationError`: it was killed, and has ended. `IOError`, such as ENOENT. One
   ///   that may not be killed, as it runs as another user, goes on: then `IOError` (EPERM) is the cause of the `TimeoutError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.

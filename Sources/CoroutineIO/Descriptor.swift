@@ -46,7 +46,7 @@ public struct Descriptor: Sendable {
 
   /// Suspends the calling coroutine until there is something to read, or the end, or an error. At once if there is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -56,7 +56,7 @@ public struct Descriptor: Sendable {
 
   /// Suspends the calling task until there is something to read, or the end, or an error. At once if there is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
   nonisolated(nonsending) public func waitUntilReadable(timeout: Duration? = nil) async throws {
     try await handle.storage.waitUntilReady(.read, timeout: timeout)
@@ -64,7 +64,7 @@ public struct Descriptor: Sendable {
 
   /// Suspends the calling coroutine until there is room to write, or an error. At once if there is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -74,7 +74,7 @@ public struct Descriptor: Sendable {
 
   /// Suspends the calling task until there is room to write, or an error. At once if there is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
   nonisolated(nonsending) public func waitUntilWritable(timeout: Duration? = nil) async throws {
     try await handle.storage.waitUntilReady(.write, timeout: timeout)

@@ -161,7 +161,7 @@ package struct WaitLimit: Sendable {
   /// On the timers' clock.
   package let deadline: UInt64
 
-  /// - Parameter timeout: from now; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: from now; zero or less: does not wait; `nil`: without a limit.
   package init(_ timeout: Duration?) {
     self.timeout = timeout
     deadline = WaitDeadline.after(timeout)

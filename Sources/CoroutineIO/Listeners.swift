@@ -19,7 +19,7 @@ public protocol StreamListener: Sendable {
   /// on as soon as a descriptor of this module is closed, and looks ten times a second for those of other code, of which
   /// nothing tells it.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, `CancellationError`, `DescriptorClosed`, `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")

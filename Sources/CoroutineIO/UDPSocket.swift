@@ -84,7 +84,7 @@ public struct UDPSocket: Sendable {
   /// - Parameters:
   ///   - bytes: up to 65,507 of them by IPv4; larger than the path takes, some 1,400, they travel in parts.
   ///   - peer: where to; `nil`: to the one that was given by `connect(to:)`.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, `CancellationError`, `DescriptorClosed`; `IOError`, such as EMSGSIZE.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")
@@ -104,7 +104,7 @@ public struct UDPSocket: Sendable {
   ///
   /// - Parameters:
   ///   - count: how many bytes at most; not negative: traps. The bytes behind those are lost; the datagram says so.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, `CancellationError`, and has received nothing; `DescriptorClosed`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @available(*, noasync, message: "call it in a coroutine")

@@ -26,7 +26,7 @@ public struct UnixConnection: SocketConnection {
   ///
   /// - Parameters:
   ///   - path: of the socket.
-  ///   - timeout: how long it may take; zero or less: at once or not at all; `nil`: for ever.
+  ///   - timeout: how long it may take; zero or less: at once or not at all; `nil`: without a limit.
   /// - Throws: `IOError`, such as ENOENT, ECONNREFUSED; `InvalidAddress` for a path that is too long; `TimeoutError`;
   ///   `CancellationError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.

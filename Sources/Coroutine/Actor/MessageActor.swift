@@ -104,7 +104,7 @@ extension MessageActor {
   ///
   /// - Parameters:
   ///   - message: what the actor is to handle.
-  ///   - timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait for room at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `ActorStopped` if the actor has ended; `MailboxFull` if the mailbox is full and its policy is to fail, or it
   ///   is the actor's own, which would wait for itself for ever; `CancellationError` or `TimeoutError` if the caller is
   ///   cancelled, or time is up, while it waits for room.
@@ -134,7 +134,7 @@ extension MessageActor {
   ///
   /// - Parameters:
   ///   - message: what the actor is to handle.
-  ///   - timeout: how long to wait for room at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait for room at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: as the synchronous form.
   @inlinable
   nonisolated(nonsending) public func tell(_ message: consuming Message, timeout: Duration? = nil) async throws {
@@ -186,8 +186,8 @@ extension MessageActor {
   /// waits for something.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most, for room in the mailbox and for the answer; zero: not at all; `nil`:
-  ///     without a limit. The message is handled all the same: `Reply.isWanted` tells the actor that there is no
+  ///   - timeout: how long to wait at most, for room in the mailbox and for the answer; zero or less: does not wait;
+  ///     `nil`: without a limit. The message is handled all the same: `Reply.isWanted` tells the actor that there is no
   ///     waiter.
   ///   - message: makes the message. Called at once.
   /// - Returns: what the actor gave to `Reply.complete(_:)`.
@@ -277,7 +277,7 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Otherwise as `join()`.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join(timeout: Duration?) throws {
@@ -288,7 +288,7 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   nonisolated(nonsending) public func join(timeout: Duration?) async throws {
     try await storage.coroutine.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
@@ -298,7 +298,7 @@ extension MessageActor {
   /// Waits for the end of the actor and of its children, but no longer than `timeout`. Blocks the calling thread.
   ///
   /// - Parameters:
-  ///   - timeout: zero or less: does not wait; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.

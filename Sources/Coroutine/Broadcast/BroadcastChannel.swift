@@ -69,7 +69,7 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if it is closed before the element was sent; `CancellationError`,
   ///   `TimeoutError` if the caller is cancelled or time is up before that. Then no receiver has got it.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -83,7 +83,7 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if it is closed before the element was sent; `CancellationError`,
   ///   `TimeoutError` if the task is cancelled or time is up before that. Then no receiver has got it.
   nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {

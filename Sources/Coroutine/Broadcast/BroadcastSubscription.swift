@@ -17,7 +17,7 @@ public struct BroadcastSubscription<Element: Sendable>: Sendable {
 
   /// Takes the next element; suspends the calling coroutine until there is one.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, or what it was closed with, if it is closed and all was received; `CancellationError`,
   ///   `TimeoutError` if the caller is cancelled or time is up. In none of these cases has it taken an element.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -32,7 +32,7 @@ public struct BroadcastSubscription<Element: Sendable>: Sendable {
 
   /// Takes the next element, in `async` code; suspends the calling task until there is one.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, or what it was closed with, if it is closed and all was received; `CancellationError`,
   ///   `TimeoutError` if the task is cancelled or time is up. In none of these cases has it taken an element.
   nonisolated(nonsending) public func receive(timeout: Duration? = nil) async throws -> Element {

@@ -79,7 +79,7 @@ public struct WatchedValue<Value: Sendable>: Sendable {
   /// only may not be seen.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - isWanted: runs on the caller, without a lock.
   /// - Returns: the value that matches.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or time is up; `ChannelClosed`, or what it was

@@ -65,7 +65,7 @@ extension Channel where Element: Sendable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the caller is cancelled before that; `TimeoutError` if time is up before that. In none of
   ///   these cases has a receiver got it, nor will one get it.
@@ -82,7 +82,7 @@ extension Channel where Element: Sendable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled: the element was not sent.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -102,7 +102,7 @@ extension Channel where Element: ~Copyable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -121,7 +121,7 @@ extension Channel where Element: ~Copyable {
   /// Takes the element that was sent first; suspends the calling coroutine until there is one.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled.
   /// - Throws: `ChannelClosed`, or what the channel was closed with, if it is closed and everything that was sent has been
   ///   received; `CancellationError` if the caller is cancelled; `TimeoutError` if time is up. In none of these cases has

@@ -7,7 +7,7 @@ extension Channel where Element: Sendable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `CancellationError` if the task is cancelled before that; `TimeoutError` if time is up before that. In none of
   ///   these cases has a receiver got it, nor will one get it.
@@ -20,7 +20,7 @@ extension Channel where Element: Sendable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs in the calling task, before the error is thrown, if it was cancelled: the element was not sent.
   @inlinable
   nonisolated(nonsending) public func send(
@@ -40,7 +40,7 @@ extension Channel where Element: ~Copyable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   @inlinable
   nonisolated(nonsending) public func send(
     orReturn element: consuming sending Element, timeout: Duration? = nil
@@ -53,7 +53,7 @@ extension Channel where Element: ~Copyable {
   /// Takes the element that was sent first; suspends the calling task until there is one.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs in the calling task, before the error is thrown, if it was cancelled.
   /// - Throws: `ChannelClosed`, or what the channel was closed with, if it is closed and everything that was sent has been
   ///   received; `CancellationError` if the task is cancelled; `TimeoutError` if time is up. In none of these cases has it

@@ -12,7 +12,7 @@ extension Channel {
   /// taken some of it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the first one at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait for the first one at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled.
   /// - Returns: one element at least.
   /// - Throws: `ChannelClosed`, or what the channel was closed with, if everything that was sent has been received;
@@ -52,7 +52,7 @@ extension Channel {
   ///
   /// - Parameters:
   ///   - count: how many; not negative.
-  ///   - timeout: how long to wait for all of them at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait for all of them at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs on the caller if it was cancelled before all of them had come.
   /// - Returns: `count` elements, or fewer as described above, but at least one; none if `count` is zero.
   /// - Throws: without having taken an element: `ChannelClosed`, or what the channel was closed with, if everything that was

@@ -46,7 +46,7 @@ extension Channel where Element: ~Copyable {
   /// `line`; with no other thread in the process, it traps.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `ChannelClosed`, or what the channel was closed with, if everything that was sent has been received;
@@ -73,7 +73,7 @@ extension Channel where Element: Sendable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
@@ -98,7 +98,7 @@ extension Channel where Element: ~Copyable {
   ///
   /// - Parameters:
   ///   - element: what is sent.
-  ///   - timeout: how long to wait at most; zero: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.

@@ -85,7 +85,7 @@ extension AnyCoroutine {
 
   /// Waits for the end, but no longer than `timeout`. Otherwise as `join()`.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join(timeout: Duration?) throws {
@@ -94,7 +94,7 @@ extension AnyCoroutine {
 
   /// Waits for the end, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   nonisolated(nonsending) public func join(timeout: Duration?) async throws {
     try await core.waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)
@@ -103,7 +103,7 @@ extension AnyCoroutine {
   /// Waits for the end, whatever it is. Blocks the calling thread: for plain threads and `main`. An error counts as seen.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if the time was up before.

@@ -70,7 +70,7 @@ final class CoroutineStorage<Success: Sendable, Failure: Error>: CoroutineCore, 
       && MemoryLayout<Success>.alignment <= MemoryLayout<UInt>.alignment
   }
 
-  /// - Parameter timeout: `nil`: for ever.
+  /// - Parameter timeout: `nil`: without a limit.
   @inlinable
   func get(timeout: Duration? = nil) throws -> Success {
     try waitForEnd(until: WaitDeadline.after(timeout)).check(timeout)

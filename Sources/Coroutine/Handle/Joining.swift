@@ -28,7 +28,7 @@ extension Coroutine {
 
   /// Waits for the end, but no longer than `timeout`. Otherwise as `get()`.
   ///
-  /// - Parameter timeout: zero or less: the result if it is there; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: the result if it is there; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -38,7 +38,7 @@ extension Coroutine {
 
   /// Waits for the end, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: the result if it is there; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: the result if it is there; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
   nonisolated(nonsending) public func get(timeout: Duration?) async throws -> Success {
@@ -86,7 +86,7 @@ extension Coroutine {
   /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
   ///
   /// - Parameters:
-  ///   - timeout: zero or less: the result if it is there; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: the result if it is there; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
@@ -118,7 +118,7 @@ extension Coroutine {
 
   /// Waits for the end, whatever it is, but no longer than `timeout`. Otherwise as `join()`.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -128,7 +128,7 @@ extension Coroutine {
 
   /// Waits for the end, whatever it is, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `join()` throws.
   @inlinable
   nonisolated(nonsending) public func join(timeout: Duration?) async throws {
@@ -138,7 +138,7 @@ extension Coroutine {
   /// Waits for the end, whatever it is. Blocks the calling thread: for plain threads and `main`. An error counts as seen.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if the time was up before.
@@ -171,7 +171,7 @@ extension Coroutine {
   ///
   /// - Parameters:
   ///   - reason: as in `cancel(reason:)`.
-  ///   - timeout: zero or less: does not wait; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration?) throws {
@@ -183,7 +183,7 @@ extension Coroutine {
   ///
   /// - Parameters:
   ///   - reason: as in `cancel(reason:)`.
-  ///   - timeout: zero or less: does not wait; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError` if it has not stopped by then: it goes on as before. `CancellationError` as `join()`.
   nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil, timeout: Duration?) async throws {
     cancel(reason: reason)

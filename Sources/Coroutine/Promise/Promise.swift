@@ -134,7 +134,7 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Suspends the calling coroutine.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
@@ -156,7 +156,7 @@ extension Promise {
 
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. In `async` code.
   ///
-  /// - Parameter timeout: zero or less: does not wait; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what `get()` throws.
   @inlinable
   nonisolated(nonsending) public func get(timeout: Duration?) async throws -> Value {
@@ -185,7 +185,7 @@ extension Promise {
   /// Waits for the settlement, but not longer than `timeout`, and returns the value. Blocks the calling thread.
   ///
   /// - Parameters:
-  ///   - timeout: zero or less: does not wait; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what the promise is rejected with.

@@ -37,7 +37,7 @@ extension CoroutineScope {
   /// Suspends the calling coroutine until no child lives. More may be launched after that. Lazy children that were not started
   /// are not waited for.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `CancellationError`, `TimeoutError`
   ///   if the caller is cancelled or time is up: the children go on.
   /// - Precondition: called inside a coroutine, which is no child of the scope (it would wait for itself): traps elsewhere.
@@ -50,7 +50,7 @@ extension CoroutineScope {
   /// Suspends the calling task until no child lives. More may be launched after that. Lazy children that were not started are
   /// not waited for.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `CancellationError`, `TimeoutError`
   ///   if the task is cancelled or time is up: the children go on.
   nonisolated(nonsending) public func join(timeout: Duration? = nil) async throws {
@@ -62,7 +62,7 @@ extension CoroutineScope {
   /// that were not started are not waited for.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `TimeoutError` if time is up: the

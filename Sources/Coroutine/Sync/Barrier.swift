@@ -35,8 +35,8 @@ public struct Barrier: Sendable {
   /// Suspends the calling coroutine until all parties have arrived, itself included. Then they go on, all at once, and
   /// the next round begins.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all, unless it is the last; `nil`: for
-  ///   ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait, so that only the last to arrive goes
+  ///   on; `nil`: without a limit.
   /// - Returns: whether it was the last to arrive: true for one of each round.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before. Then it does
   ///   not count as arrived: the others wait for another arrival in its place. (Unless the last one arrived at the same

@@ -50,8 +50,8 @@ public struct Condition<Value: ~Copyable>: Sendable {
   ///
   /// - Parameters:
   ///   - value: what the closure of `withLock` was given; on return it has the changes of the others.
-  ///   - timeout: how long to wait for the signal at most; zero or less: only give others the mutex; `nil`: for
-  ///     ever. To get the mutex back may take longer.
+  ///   - timeout: how long to wait for the signal at most; zero or less: only give others the mutex; `nil`: without a
+  ///     limit. To get the mutex back may take longer.
   /// - Throws: `CancellationError` if the caller is cancelled before the signal; `TimeoutError` if the time was up before.
   ///   The mutex is held then too.
   /// - Precondition: called inside a coroutine that holds the mutex: traps elsewhere.
@@ -64,7 +64,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   ///
   /// - Parameters:
   ///   - value: what the closure of `withLock` was given.
-  ///   - timeout: how long to wait at most, all in all.
+  ///   - timeout: how long to wait at most, all in all; zero or less: does not wait; `nil`: without a limit.
   ///   - predicate: runs with the mutex held.
   /// - Throws: what `predicate` throws; `CancellationError`, `TimeoutError`. The mutex is held in any case.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")

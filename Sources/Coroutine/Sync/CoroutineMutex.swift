@@ -49,8 +49,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// Runs `body` with the value; suspends the calling coroutine as long as another holder has it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever. The body's
-  ///     own time does not count.
+  ///   - timeout: how long to wait for the mutex at most; zero or less: does not wait; `nil`: without a limit. The
+  ///     body's own time does not count.
   ///   - body: runs at once, on the calling coroutine. May suspend.
   /// - Returns: what `body` returned.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the mutex, also if it is free; `TimeoutError`
@@ -69,7 +69,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// Runs `body` with the value, in `async` code; suspends the calling task as long as another holder has it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait for the mutex at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs at once, where the caller runs. May suspend.
   /// - Returns: what `body` returned.
   /// - Throws: `CancellationError` if the task is cancelled before it has the mutex, also if it is free; `TimeoutError` if
@@ -103,7 +103,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   ///
   /// - Parameters:
   ///   - newValue: given away. Dropped if it throws.
-  ///   - timeout: how long to wait for the mutex at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait for the mutex at most; zero or less: does not wait; `nil`: without a limit.
   /// - Returns: the former value, which is the caller's alone.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the mutex, also if it is free; `TimeoutError`
   ///   if the time was up before.

@@ -32,8 +32,8 @@ public struct Once<Value: Sendable>: Sendable {
   /// Returns the value; the first caller makes it, others are suspended until it has.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for another's making at most; zero or less: not at all; `nil`: for ever. The
-  ///     time of `make` does not count.
+  ///   - timeout: how long to wait for another's making at most; zero or less: does not wait; `nil`: without a limit.
+  ///     The time of `make` does not count.
   ///   - make: runs at most once a call, on the calling coroutine. May suspend.
   /// - Throws: what `make` throws; `CancellationError` if the caller is cancelled before it has the value, also if no other one
   ///   makes it; `TimeoutError` if the time was up while another one makes it.

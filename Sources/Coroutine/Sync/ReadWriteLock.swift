@@ -34,7 +34,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   /// writer waits for it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the lock at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait for the lock at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs at once, on the calling coroutine, at the same time as other readers. May suspend.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
   ///   before; what `body` throws.
@@ -77,7 +77,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   /// writer has it, or an earlier caller waits for it.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the lock at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait for the lock at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs at once, on the calling coroutine. May suspend.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
   ///   before; what `body` throws.

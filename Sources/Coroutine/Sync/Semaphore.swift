@@ -49,7 +49,7 @@ public struct Semaphore: Sendable {
   ///
   /// - Parameters:
   ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError` if the caller is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -62,7 +62,7 @@ public struct Semaphore: Sendable {
   ///
   /// - Parameters:
   ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError` if the task is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
   nonisolated(nonsending) public func acquire(_ count: Int = 1, timeout: Duration? = nil) async throws {
@@ -87,7 +87,7 @@ public struct Semaphore: Sendable {
   /// Runs `body` with a permit, and gives it back.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the permit at most.
+  ///   - timeout: how long to wait for the permit at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs with the permit, on the caller.
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -102,7 +102,7 @@ public struct Semaphore: Sendable {
   /// Runs `body` with a permit, and gives it back, in `async` code.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait for the permit at most.
+  ///   - timeout: how long to wait for the permit at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs with the permit, on the caller.
   /// - Throws: what `acquire` and `body` throw.
   @inlinable

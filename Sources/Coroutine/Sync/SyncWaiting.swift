@@ -10,7 +10,7 @@ extension Waitable {
   ///
   /// - Parameters:
   ///   - node: lies on the stack; what it is at the end comes back.
-  ///   - timeout: zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError`: then the node has been withdrawn.
   @inline(__always)
   final func wait<Node>(

@@ -60,7 +60,7 @@ public struct WaitGroup: Sendable {
 
   /// Suspends the calling coroutine until the count is zero; not at all if it is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError` if the caller is cancelled or the time was up before.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -70,7 +70,7 @@ public struct WaitGroup: Sendable {
 
   /// Suspends the calling task until the count is zero; not at all if it is.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError` if the task is cancelled or the time was up before.
   nonisolated(nonsending) public func wait(timeout: Duration? = nil) async throws {
     try await storage.wait(timeout: timeout)
@@ -79,7 +79,7 @@ public struct WaitGroup: Sendable {
   /// Blocks the calling thread until the count is zero: for plain threads and `main`.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if the time was up before.
