@@ -99,8 +99,7 @@ public struct MessageActor<Message: Sendable>: Sendable {
 // MARK: - Telling
 
 extension MessageActor {
-  /// Sends a message. Waits only where the mailbox is full and its policy is to suspend: then it has to be called in a
-  /// coroutine.
+  /// Sends a message. Waits only where the mailbox is full and its policy is to suspend.
   ///
   /// - Parameters:
   ///   - message: what the actor is to handle.
@@ -108,6 +107,7 @@ extension MessageActor {
   /// - Throws: `ActorStopped` if the actor has ended; `MailboxFull` if the mailbox is full and its policy is to fail, or it
   ///   is the actor's own, which would wait for itself for ever; `CancellationError` or `TimeoutError` if the caller is
   ///   cancelled, or time is up, while it waits for room.
+  /// - Precondition: called inside a coroutine where the mailbox is full and its policy is to suspend: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func tell(_ message: consuming Message, timeout: Duration? = nil) throws {
@@ -150,6 +150,11 @@ extension MessageActor {
 
   /// Sends a message, on a plain thread, which it blocks where the mailbox is full and its policy is to suspend.
   ///
+  /// - Parameters:
+  ///   - message: what the actor is to handle.
+  ///   - timeout: how long to wait for room at most; zero or less: does not wait; `nil`: without a limit.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: as `tell(_:timeout:)`.
   /// - Precondition: not called inside a coroutine: traps; and does not have to wait on the only thread on which the actor runs,
   ///   as the main thread is for an actor on the main queue: traps.
@@ -267,8 +272,12 @@ extension MessageActor {
 
   /// Waits for the end of the actor and of its children. Blocks the calling thread.
   ///
+  /// - Parameters:
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: what the actor failed with.
-  /// - Precondition: not called inside a coroutine: traps.
+  /// - Precondition: not called inside a coroutine, nor on the only thread that could run the actor (such as the main
+  ///   thread, for an actor of the main queue): traps.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking(file: StaticString = #fileID, line: UInt = #line) throws {
     try storage.coroutine.blockUntilEnd(at: BlockingCall("joinBlocking()", file, line)).check()
@@ -279,6 +288,7 @@ extension MessageActor {
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `join()` throws.
+  /// - Precondition: as for `join()`.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join(timeout: Duration?) throws {
     _ = CoroutineCore.running(for: "MessageActor.join(timeout:)")
@@ -302,6 +312,7 @@ extension MessageActor {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `joinBlocking()` throws.
+  /// - Precondition: as for `joinBlocking()`.
   @available(*, noasync, message: "use 'await join(timeout:)' in async code")
   public func joinBlocking(timeout: Duration?, file: StaticString = #fileID, line: UInt = #line) throws {
     let call = BlockingCall("joinBlocking(timeout:)", file, line)

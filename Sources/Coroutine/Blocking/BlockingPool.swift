@@ -192,6 +192,8 @@ public final class BlockingPool: Sendable {
 
   /// How many threads work at a time, at most. May be changed at any time; threads beyond a lower limit end when they have
   /// done what they do, or have been idle for long enough.
+  ///
+  /// - Precondition: at least 1: traps.
   public var threadLimit: Int {
     get { lock.withLock { machine.limit } }
     set {
@@ -206,6 +208,8 @@ public final class BlockingPool: Sendable {
   }
 
   /// How long a thread stays without work. May be changed at any time; applies to threads that run out of work after that.
+  ///
+  /// - Precondition: not negative: traps.
   public var idleTime: Duration {
     get { lock.withLock { timeout } }
     set {

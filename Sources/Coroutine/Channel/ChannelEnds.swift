@@ -66,6 +66,7 @@ public struct ChannelSender<Element: ~Copyable>: Sendable {
 extension ChannelSender where Element: Sendable {
   /// Sends an element: `Channel.send(_:timeout:)`.
   ///
+  /// - Throws: `ChannelClosed`, with the element in it; `CancellationError`; `TimeoutError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -74,12 +75,17 @@ extension ChannelSender where Element: Sendable {
   }
 
   /// Sends an element, in `async` code: `Channel.send(_:timeout:)`.
+  ///
+  /// - Throws: `ChannelClosed`, with the element in it; `CancellationError`; `TimeoutError`.
   @inlinable
   nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {
     try await end.channel.send(element, timeout: timeout)
   }
 
   /// Sends an element from a plain thread: `Channel.sendBlocking(_:timeout:)`.
+  ///
+  /// - Throws: `ChannelClosed`, with the element in it; `TimeoutError`.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await send(_:)' in async code")
   public func sendBlocking(
@@ -194,6 +200,7 @@ extension ChannelReceiver {
 extension ChannelReceiver where Element: ~Copyable {
   /// Takes the element that was sent first: `Channel.receive(timeout:onCancel:)`.
   ///
+  /// - Throws: `ChannelClosed`, or what the channel was closed with; `CancellationError`; `TimeoutError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -202,12 +209,17 @@ extension ChannelReceiver where Element: ~Copyable {
   }
 
   /// Takes the element that was sent first, in `async` code: `Channel.receive(timeout:onCancel:)`.
+  ///
+  /// - Throws: `ChannelClosed`, or what the channel was closed with; `CancellationError`; `TimeoutError`.
   @inlinable
   nonisolated(nonsending) public func receive(timeout: Duration? = nil) async throws -> sending Element {
     try await end.channel.receive(timeout: timeout)
   }
 
   /// Takes the element that was sent first, on a plain thread: `Channel.receiveBlocking(timeout:)`.
+  ///
+  /// - Throws: `ChannelClosed`, or what the channel was closed with; `TimeoutError`.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable
   @available(*, noasync, message: "use 'await receive()' in async code")
   public func receiveBlocking(

@@ -146,6 +146,8 @@ public struct CoroutineScope: Sendable {
   /// that is cancelled it never begins.
   ///
   /// The parameters are those of `Coroutine.init(name:stackSize:_:)`. Callable from any thread.
+  ///
+  /// - Precondition: the scope has not ended: traps.
   @discardableResult @inlinable
   public func launch<Value: Sendable, Failure: Error>(
     name: String = "", stackSize: Int? = nil, _ body: sending (() throws(Failure) -> Value)?
@@ -156,7 +158,9 @@ public struct CoroutineScope: Sendable {
     return Coroutine(storage: child)
   }
 
-  /// Starts a child on a scheduler.
+  /// Starts a child on a scheduler. Otherwise as `launch(name:stackSize:_:)`.
+  ///
+  /// - Precondition: the scope has not ended: traps.
   @discardableResult @inlinable
   public func launch<Value: Sendable, Failure: Error>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
@@ -170,6 +174,8 @@ public struct CoroutineScope: Sendable {
   }
 
   /// Starts a child with a priority of its own: `Coroutine.init(priority:name:stackSize:_:)`.
+  ///
+  /// - Precondition: the scope has not ended: traps.
   @discardableResult
   public func launch<Value: Sendable, Failure: Error>(
     priority: TaskPriority, name: String = "", stackSize: Int? = nil,
@@ -179,7 +185,9 @@ public struct CoroutineScope: Sendable {
     return launch(priority, .inherited, name, stackSize, body)
   }
 
-  /// Starts a child on a scheduler with a priority of its own.
+  /// Starts a child on a scheduler with a priority of its own: `Coroutine.init(on:priority:name:stackSize:_:)`.
+  ///
+  /// - Precondition: the scope has not ended: traps.
   @discardableResult
   public func launch<Value: Sendable, Failure: Error>(
     on scheduler: some Scheduler, priority: TaskPriority, name: String = "", stackSize: Int? = nil,

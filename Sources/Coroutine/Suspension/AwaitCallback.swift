@@ -73,6 +73,9 @@ public func awaitCallback<Value: Sendable>(
 
 /// Suspends the calling coroutine until a callback is called with a `Result` of one type of error. Otherwise as the form
 /// with `any Error`.
+///
+/// - Throws: the result's error; else as the form with a value.
+/// - Precondition: called inside a coroutine: traps elsewhere.
 @_disfavoredOverload @available(*, noasync, message: "use withCheckedThrowingContinuation in async code")
 public func awaitCallback<Value: Sendable, Failure: Error>(
   _ start: (_ done: @escaping @Sendable (Result<Value, Failure>) -> Void) -> Void, onCancel: () -> Void = {}

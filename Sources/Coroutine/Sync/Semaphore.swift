@@ -79,7 +79,7 @@ public struct Semaphore: Sendable {
 
   /// Gives permits back, or new ones out: the semaphore does not record the holders. Callable from any thread.
   ///
-  /// - Parameter count: not negative: traps.
+  /// - Parameter count: not negative, and not more than an `Int` can count with those that are free: traps otherwise.
   public func release(_ count: Int = 1) {
     storage.release(count)
   }
@@ -116,6 +116,10 @@ public struct Semaphore: Sendable {
 
   /// Runs `body` with `count` permits, and gives them back.
   ///
+  /// - Parameters:
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - timeout: how long to wait for the permits at most; zero or less: does not wait; `nil`: without a limit.
+  ///   - body: runs with the permits, on the caller.
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
@@ -130,6 +134,10 @@ public struct Semaphore: Sendable {
 
   /// Runs `body` with `count` permits, and gives them back, in `async` code.
   ///
+  /// - Parameters:
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - timeout: how long to wait for the permits at most; zero or less: does not wait; `nil`: without a limit.
+  ///   - body: runs with the permits, on the caller.
   /// - Throws: what `acquire` and `body` throw.
   @inlinable
   nonisolated(nonsending) public func withPermits<Result: ~Copyable>(
