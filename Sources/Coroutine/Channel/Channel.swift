@@ -76,14 +76,15 @@ extension Channel where Element: Sendable {
     try storage.send(element, timeout: timeout, onCancel: {})
   }
 
-  /// The same.
-  ///
-  /// (Not by a default of the parameter: a closure behind `send` would be taken for this, and not for the element.)
+  /// Sends `element`; if the caller is cancelled, calls `onCancel` first. Otherwise as `send(_:timeout:)`.
   ///
   /// - Parameters:
   ///   - element: what is sent.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs on the caller, before the error is thrown, if it was cancelled: the element was not sent.
+  /// - Throws: as `send(_:timeout:)`.
+  /// - Precondition: called inside a coroutine: traps elsewhere.
+  // Not by a default of the parameter: a closure behind `send` would be taken for this, and not for the element.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil, onCancel: () -> Void) throws {

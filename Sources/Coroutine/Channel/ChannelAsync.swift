@@ -16,12 +16,13 @@ extension Channel where Element: Sendable {
     try await send(element, timeout: timeout, onCancel: {})
   }
 
-  /// The same.
+  /// Sends `element`; if the caller is cancelled, calls `onCancel` first. Otherwise as `send(_:timeout:)`.
   ///
   /// - Parameters:
   ///   - element: what is sent.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - onCancel: runs in the calling task, before the error is thrown, if it was cancelled: the element was not sent.
+  /// - Throws: as `send(_:timeout:)`.
   @inlinable
   nonisolated(nonsending) public func send(
     _ element: Element, timeout: Duration? = nil, onCancel: () -> Void

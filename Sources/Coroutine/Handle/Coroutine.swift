@@ -112,6 +112,12 @@ extension Coroutine where Success == Never, Failure == Never {
   /// It runs on the pool, or on `scheduler`, and only callers of `get()` wait for it.
   ///
   /// The exception, to be spelled out: `withScope` has coroutines that end with what they are for.
+  ///
+  /// - Parameters:
+  ///   - scheduler: where it runs.
+  ///   - name: for backtraces and messages.
+  ///   - stackSize: usable bytes, as in `init(name:stackSize:_:)`; `nil` for the default.
+  ///   - body: what it does.
   @discardableResult
   @inlinable
   public static func detached<Value: Sendable, Problem: Error>(
@@ -130,6 +136,11 @@ extension Coroutine where Success == Never, Failure == Never {
   ///
   /// Only where the caller is on the coroutine's scheduler already (inside a coroutine: its own; elsewhere: nowhere, so
   /// the calling thread runs it itself); see `immediate(on:name:stackSize:_:)` for another one.
+  ///
+  /// - Parameters:
+  ///   - name: for backtraces and messages.
+  ///   - stackSize: usable bytes, as in `init(name:stackSize:_:)`; `nil` for the default.
+  ///   - body: what it does.
   @discardableResult
   @inlinable
   public static func immediate<Value: Sendable, Problem: Error>(
@@ -143,6 +154,12 @@ extension Coroutine where Success == Never, Failure == Never {
 
   /// Starts a coroutine on a scheduler. If the caller is on it, the coroutine runs at once, until it suspends for the
   /// first time; otherwise it is put behind those that are ready there.
+  ///
+  /// - Parameters:
+  ///   - scheduler: where it runs.
+  ///   - name: for backtraces and messages.
+  ///   - stackSize: usable bytes, as in `init(name:stackSize:_:)`; `nil` for the default.
+  ///   - body: what it does.
   @discardableResult
   @inlinable
   public static func immediate<Value: Sendable, Problem: Error>(

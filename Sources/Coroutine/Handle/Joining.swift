@@ -74,6 +74,9 @@ extension Coroutine {
   /// Swift's cooperative pool, which runs `async` code, has only a few threads: that one of them is blocked is said on the
   /// standard error, once in the process, with `file` and `line`.
   ///
+  /// - Parameters:
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before it began.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run
   ///   this one, as the main thread for a coroutine of the main queue: traps.
@@ -152,6 +155,7 @@ extension Coroutine {
 
   /// Asks the coroutine to stop and waits until it has. Suspends the calling coroutine.
   ///
+  /// - Parameter reason: as in `cancel(reason:)`.
   /// - Throws: `CancellationError` if the caller is cancelled while it waits.
   /// - Precondition: as for `get()`.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -162,11 +166,13 @@ extension Coroutine {
 
   /// Asks the coroutine to stop and waits until it has. In `async` code.
   ///
+  /// - Parameter reason: as in `cancel(reason:)`.
   /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
   nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil) async throws {
     cancel(reason: reason)
     try await join()
   }
+
   /// Asks the coroutine to stop and waits until it has, but no longer than `timeout`. Otherwise as `cancelAndJoin(reason:)`.
   ///
   /// - Parameters:

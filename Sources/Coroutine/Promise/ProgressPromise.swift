@@ -118,6 +118,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
 
   /// Waits for the value, but not longer than `timeout`: see `Promise.get(timeout:)`. Suspends the calling coroutine.
   ///
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -125,6 +126,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
 
   /// Waits for the value, but not longer than `timeout`, in `async` code: see `Promise.get(timeout:)`.
   ///
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   nonisolated(nonsending) public func get(timeout: Duration?) async throws -> Value {
     try await promise.get(timeout: timeout)
@@ -132,6 +134,9 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
 
   /// Waits for the value: see `Promise.getBlocking()`. Blocks the calling thread: for plain threads and `main`.
   ///
+  /// - Parameters:
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: what the promise is rejected with.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await get()' in async code")
@@ -141,6 +146,10 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
 
   /// Waits for the value, but not longer than `timeout`: see `Promise.getBlocking(timeout:)`. Blocks the calling thread.
   ///
+  /// - Parameters:
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")

@@ -174,6 +174,9 @@ extension Promise {
 
   /// Waits for the settlement and returns the value. Blocks the calling thread: for plain threads and `main`.
   ///
+  /// - Parameters:
+  ///   - file: the caller's, for messages.
+  ///   - line: the caller's, for messages.
   /// - Throws: what the promise is rejected with.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
   @inlinable

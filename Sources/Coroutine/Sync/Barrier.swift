@@ -48,7 +48,15 @@ public struct Barrier: Sendable {
     try storage.wait(timeout: timeout)
   }
 
-  /// Suspends the calling task until all parties have arrived. As the synchronous form.
+  /// Suspends the calling task until all parties have arrived, itself included. Then they go on, all at once, and the next
+  /// round begins.
+  ///
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait, so that only the last to arrive goes
+  ///   on; `nil`: without a limit.
+  /// - Returns: whether it was the last to arrive: true for one of each round.
+  /// - Throws: `CancellationError`, `TimeoutError` if the task is cancelled or the time was up before. Then it does
+  ///   not count as arrived: the others wait for another arrival in its place. (Unless the last one arrived at the same
+  ///   moment: then they go on.)
   @discardableResult
   nonisolated(nonsending) public func wait(timeout: Duration? = nil) async throws -> Bool {
     try await storage.wait(timeout: timeout)
