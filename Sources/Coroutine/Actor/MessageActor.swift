@@ -343,10 +343,7 @@ final class ActorHandle<Message: Sendable>: Sendable {
   }
 }
 
-// MARK: - Equality and description
-
-// A handle stands for one thing, which its copies are, too: they are equal, one element of a set, one key. Printed, it says
-// what messages and dumps call that thing.
+// MARK: - Equality and description: see Handles.swift
 
 extension MessageActor: Hashable, CustomStringConvertible {
   /// Whether both are the same actor.

@@ -202,10 +202,7 @@ public struct ReceivedElements<Element: ~Copyable>: Sendable {
 
 extension ReceivedElements: Sequence, IteratorProtocol where Element: Copyable {}
 
-// MARK: - Equality and description
-
-// A handle stands for one thing, which its copies are, too: they are equal, one element of a set, one key. Printed, it says
-// what messages and dumps call that thing.
+// MARK: - Equality and description: see Handles.swift
 
 extension Channel: Hashable where Element: ~Copyable {
   /// Whether both are the same channel.

@@ -237,10 +237,7 @@ extension Promise {
   }
 }
 
-// MARK: - Equality and description
-
-// A handle stands for one thing, which its copies are, too: they are equal, one element of a set, one key. Printed, it says
-// what messages and dumps call that thing.
+// MARK: - Equality and description: see Handles.swift
 
 extension Promise: Hashable, CustomStringConvertible {
   /// Whether both are the same promise. What it was or will be settled with does not count.
