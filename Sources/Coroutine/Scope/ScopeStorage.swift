@@ -15,11 +15,11 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   /// last reference.
   @exclusivity(unchecked) private var untold: [CoroutineCore] = []
   /// Why the children are cancelled, if they are: later children are cancelled from the start.
-  private var reason: (any Error)?
+  @exclusivity(unchecked) private var reason: (any Error)?
   /// Whether a child was cancelled before it had ended.
-  private var isCutShort = false
+  @exclusivity(unchecked) private var isCutShort = false
   /// The part of the owner's run that a failure ends; none in `async` code.
-  private var region: CancellationRegion?
+  @exclusivity(unchecked) private var region: CancellationRegion?
 
   /// Whether its children are cancelled, and those to come.
   var isCancelled: Bool { lock.withLock { reason != nil } }
