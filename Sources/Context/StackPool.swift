@@ -231,7 +231,7 @@ public final class StackPool: Sendable {
     lock.lock()
   }
 
-  /// Called with `lock` held, and gives it up.
+  /// The caller holds `lock`, which is given up here.
   @inline(never)
   private func allocateClean() throws(StackError) -> Stack {
     let stack = takeClean()
@@ -240,14 +240,14 @@ public final class StackPool: Sendable {
     return try grow()
   }
 
-  /// Needs `lock`.
+  /// The caller holds `lock`.
   private func takeIdle() -> Stack? {
     guard let stack = idle.pointee.resident.popYoungest() else { return takeClean() }
     stack.arena.pointee.setLive(stack.slot)
     return stack
   }
 
-  /// Needs `lock`.
+  /// The caller holds `lock`.
   private func takeClean() -> Stack? {  // litmus: stack-live
     guard let arena = idle.pointee.cleanArenas, let taken = arena.pointee.takeClean() else { return nil }
     if arena.pointee.cleanCount == 0 {
@@ -260,7 +260,7 @@ public final class StackPool: Sendable {
     return arena.pointee.stack(taken.slot, at: arena)
   }
 
-  /// Needs `lock`. The slot is guarded, idle and has no pages.
+  /// The caller holds `lock`. The slot is guarded, idle and has no pages.
   private func insertClean(_ slot: Int, of arena: StackArena.Pointer) {
     if arena.pointee.cleanCount == 0 {
       arena.pointee.nextClean = idle.pointee.cleanArenas
@@ -309,7 +309,7 @@ public final class StackPool: Sendable {
     }
   }
 
-  /// Needs `lock`. Whether all stacks of the arena that have guards are clean.
+  /// The caller holds `lock`. Whether all stacks of the arena that have guards are clean.
   private func isRecyclable(_ arena: StackArena.Pointer) -> Bool {
     let guarded = arena.pointee.guardedSlots.load(ordering: .relaxed)
     return guarded > 0 && arena.pointee.cleanCount == guarded
@@ -349,7 +349,7 @@ public final class StackPool: Sendable {
     memory.reset(arena.pointee.range)
   }
 
-  /// Needs `lock`.
+  /// The caller holds `lock`.
   private func removeFromCleanArenas(_ arena: StackArena.Pointer) {
     if idle.pointee.cleanArenas == arena {
       idle.pointee.cleanArenas = arena.pointee.nextClean

@@ -118,7 +118,7 @@ private final class SharedPools: Sendable {
     return nil
   }
 
-  /// Needs the lock, but for the first one.
+  /// The caller holds `lock`, but for the first one.
   private func add(_ pool: StackPool) {
     pools[pool.stackSize] = pool
     let entry = UnsafeMutablePointer<Entry>.allocate(capacity: 1)

@@ -32,7 +32,7 @@ extension StackPool {
     #endif
   }
 
-  /// Needs `lock`.
+  /// The caller holds `lock`.
   private var isSurplus: Bool { idle.pointee.watermark.isSurplus || idle.pointee.mayRecycle }
 
   /// Takes the time that has passed for an epoch, and gives up the stacks that were not needed. False when there are no

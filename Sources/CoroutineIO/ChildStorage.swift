@@ -103,7 +103,7 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
     }
   }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   ///
   /// - Throws: `IOError` (ECHILD) if it has been reaped, and in a copy of its parent that was made by `fork`.
   private func waitForEnd(reaping: Bool) throws -> ChildProcess.End? {

@@ -149,7 +149,7 @@ private final class SignalReceivers: @unchecked Sendable {
     channel.whenClosed { _ in self.lock.withLock { for number in numbers { _ = self.isCaught(number) } } }
   }
 
-  /// Whether a signal still has subscribers. Forgets those whose channels are closed. With the lock.
+  /// Whether a signal still has subscribers. Forgets those whose channels are closed. The caller holds `lock`.
   private func isCaught(_ number: Int32) -> Bool {
     channels[number]?.removeAll { $0.isClosed }
     if channels[number]?.isEmpty == true {

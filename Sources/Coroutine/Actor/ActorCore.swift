@@ -111,7 +111,7 @@ class ActorCore: Waitable, @unchecked Sendable {
   /// The message that was handled ended with this: answers, and reports an error. Returns whether it was reported for a
   /// message.
   func endMessage(_ failure: (any Error)?) -> Bool { false }
-  /// Takes no more messages. Under the lock. Returns the senders whose wait for room is over.
+  /// Takes no more messages. The caller holds `lock`. Returns the senders whose wait for room is over.
   func closeMailbox() -> ClaimedWaiters { ClaimedWaiters() }
   /// Answers the messages left in the mailbox, and releases the body.
   func clear() {}

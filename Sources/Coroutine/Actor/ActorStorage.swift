@@ -268,7 +268,7 @@ extension ActorStorage {
     lock.unlock()
   }
 
-  /// There is no room. The lock is held.
+  /// There is no room. The caller holds `lock`.
   @inlinable @inline(never)
   func refuse(_ envelope: inout Envelope<Message>?) -> Delivery {
     let post = machine.post(&envelope)
@@ -361,7 +361,7 @@ extension ActorStorage {
     }
   }
 
-  /// Under the lock.
+  /// The caller holds `lock`.
   @inlinable
   func postOrWait(_ node: UnsafeMutablePointer<MailboxNode<Message>>) -> Attempt {
     if handOver(&node.pointee.envelope) { return .wake(.coroutine(core)) }

@@ -235,7 +235,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return true
   }
 
-  /// The asker waits. Under the lock.
+  /// The asker waits. The caller holds `lock`.
   @usableFromInline
   final func wait(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     let (isOpen, _) = phase.compareExchange(
@@ -248,7 +248,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
     return .wait
   }
 
-  /// The asker's wait has ended without an answer: its node is looked at no more. Under the lock.
+  /// The asker's wait has ended without an answer: its node is looked at no more. The caller holds `lock`.
   @usableFromInline
   final func withdraw() -> Attempt {
     waiter = nil

@@ -62,7 +62,7 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
     return decision.directive
   }
 
-  /// Under the lock.
+  /// The caller holds `lock`.
   private func others(_ others: SupervisionStateMachine.Others, than child: ActorCore) -> [ActorCore] {
     switch others {
     case .none: []

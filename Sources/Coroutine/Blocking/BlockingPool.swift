@@ -296,13 +296,13 @@ public final class BlockingPool: Sendable {
     return next
   }
 
-  /// How long until it may have stood still for long enough. Under the lock.
+  /// How long until it may have stood still for long enough. The caller holds `lock`.
   private func timeUntilLook(from now: ContinuousClock.Instant) -> Duration {
     let rest = lastChange + standstillTime - now
     return rest > .zero ? rest : standstillTime
   }
 
-  /// The message if no thread has become free for too long. Once. Under the lock.
+  /// The message if no thread has become free for too long. Once. The caller holds `lock`.
   private func standstill(at now: ContinuousClock.Instant) -> String? {
     let time = now - lastChange
     // With fewer threads there could be no more: that was told.

@@ -182,7 +182,7 @@ extension BroadcastStorage {
 // MARK: - As a case of a select
 
 extension BroadcastStorage {
-  /// With the lock.
+  /// The caller holds `lock`.
   func attempt(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader<Element>) -> Attempt {
     var woken = ClaimedWaiters()
     switch machine.receiveNow(for: reader, &woken, &node.pointee.released) {
@@ -194,17 +194,17 @@ extension BroadcastStorage {
     }
   }
 
-  /// With the lock: it was looked at before.
+  /// The caller holds `lock`, under which it has tried in vain before.
   func enqueue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, for reader: BroadcastReader<Element>) {
     _ = machine.receive(node, for: reader)
   }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   func dequeue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, of reader: BroadcastReader<Element>) {
     machine.withdrawReceiver(node, of: reader)
   }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   func attemptToSend(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) -> Attempt {
     guard let element = node.pointee.element else { return .done }
     var woken = ClaimedWaiters()
@@ -217,9 +217,9 @@ extension BroadcastStorage {
     }
   }
 
-  /// With the lock: it was looked at before.
+  /// The caller holds `lock`, under which it has tried in vain before.
   func enqueueSender(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) { _ = machine.send(node) }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   func dequeueSender(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) { machine.withdrawSender(node) }
 }

@@ -200,7 +200,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   }
 
   /// Takes the handlers of the regions that a cancel from outside reaches: from `end` (exclusive) inwards to the first
-  /// shield. Under the lock of their list, whose innermost region is `innermost`.
+  /// shield. The caller holds the lock of their list, whose innermost region is `innermost`.
   static func takeHandlers(from innermost: CancellationRegion?, downTo end: CancellationRegion?) -> [Handler] {
     var reached = innermost
     var next = innermost
@@ -259,7 +259,7 @@ extension CoroutineCore {
   }
 
   /// Lets what runs inside of all regions down to `end`, itself not one of them, know of a reason that is new there.
-  /// `cancellationLock` is held, and released here.
+  /// The caller holds `cancellationLock`, which is released here.
   fileprivate final func interrupt(downTo end: CancellationRegion?) -> CancelReach {
     refreshInterruption()
     // The other half of `Waitable.enter`: either this sees the word that says "suspending", or the coroutine sees the flag.

@@ -29,7 +29,7 @@ extension ChannelStorage where Element: ~Copyable {
     return try receiveEntered(core, until: deadline, timeout, onCancel)
   }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   @inlinable @inline(never)
   func receiveEntered(
     _ core: Unmanaged<CoroutineCore>, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
@@ -62,7 +62,7 @@ extension ChannelStorage where Element: ~Copyable {
     return nextEntered(core)
   }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   @inlinable @inline(never)
   func nextEntered(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
     var element: Element?
@@ -83,7 +83,7 @@ extension ChannelStorage where Element: ~Copyable {
     }
   }
 
-  /// The same with the lock, which it releases. Lets others run first, if that is due, as `sendEntered` does.
+  /// The same where the caller holds `lock`, which it releases. Lets others run first, if that is due, as `sendEntered` does.
   @inlinable @inline(__always)
   func receiveEntered(
     _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool

@@ -33,7 +33,7 @@ extension ChannelStorage where Element: Sendable {
     try sendEntered(core, element, until: deadline, timeout, onCancel)
   }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   @inlinable @inline(never)
   func sendEntered(
     _ core: CoroutineCore, _ element: Element, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
@@ -57,8 +57,8 @@ extension ChannelStorage where Element: ~Copyable {
     }
   }
 
-  /// The same with the lock, which it releases. Lets others run first, if that is due: `isCountedSlot` says that the buffer alone
-  /// has come to one of the slots at which it counts (`ElementRing.countsAtAppend`).
+  /// The same where the caller holds `lock`, which it releases. Lets others run first, if that is due: `isCountedSlot` says that
+  /// the buffer alone has come to one of the slots at which it counts (`ElementRing.countsAtAppend`).
   @inlinable @inline(__always)
   func sendEntered(
     _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool

@@ -15,8 +15,8 @@ extension CoroutineCore {
   @inlinable @inline(__always)
   final var isHeldUp: Bool { interruption.load(ordering: .relaxed) != 0 }
 
-  /// Suspends the running coroutine until a waker claims its wait. `waitable.lock` is held, and is released when the
-  /// context is saved. On the coroutine's own stack or on a nested one; may return on another thread.
+  /// Suspends the running coroutine until a waker claims its wait. The caller holds `waitable.lock`; it is released when
+  /// the context is saved. On the coroutine's own stack or on a nested one; may return on another thread.
   ///
   /// Inlined, for the switch in it: else a mispredicted return (see `CoroutineCore.run`).
   @inlinable @inline(__always)

@@ -103,13 +103,13 @@ extension Waitable {
     return true
   }
 
-  /// With the lock: false, and not locked, if the coroutine was cancelled.
+  /// The caller holds `lock`; false, and not locked any more, if the coroutine was cancelled.
   @inlinable @inline(__always)
   package final func staysEntered(_ core: CoroutineCore) -> Bool {
     !isHeldUp(core) || entersAgain(core)
   }
 
-  /// With the lock: whether the operation can't simply go on. Then `staysEntered` decides.
+  /// Whether the operation can't simply go on. Then `staysEntered` decides. The caller holds `lock`.
   @inlinable @inline(__always)
   package final func isHeldUp(_ core: CoroutineCore) -> Bool {
     // Either a cancel sees the word that says "suspending", or this sees the cancel's flag.
@@ -202,7 +202,7 @@ package final class WaitingTask: @unchecked Sendable {
 
   deinit { timer?.deallocate() }
 
-  /// Under the lock of what is waited for, before the task parks: the time may be up before it does.
+  /// Before the task parks: the time may be up before it does. The caller holds the lock of what is waited for.
   @usableFromInline
   func arm(_ deadline: UInt64) {
     guard deadline != WaitDeadline.never else { return }

@@ -59,7 +59,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
     }
   }
 
-  /// It is being settled: ends the waits for something else of it. Under the lock.
+  /// It is being settled: ends the waits for something else of it. The caller holds `lock`.
   @usableFromInline
   func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
 
@@ -153,7 +153,7 @@ extension PromiseCore {
 
 // MARK: - One of several things that a select waits for
 
-// Under the lock, all of them. A waiter for a promise that is not chosen does not count as a reader of its outcome.
+// The caller holds `lock`, in all of them. A waiter for a promise that is not chosen does not count as a reader of its outcome.
 extension PromiseCore {
   @usableFromInline
   final var isSettledNow: Bool { machine.isSettled }

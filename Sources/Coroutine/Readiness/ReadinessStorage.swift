@@ -106,7 +106,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     }
   }
 
-  /// With the lock. A change that comes after the look waits for the lock, and then finds the node.
+  /// The caller holds `lock`: a change that comes after the look waits for it, and then finds the node.
   private func attempt(
     _ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness, seen: UInt32?
   ) -> Attempt {
@@ -122,16 +122,16 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
 // MARK: - As a case of a select
 
 extension ReadinessStorage {
-  /// With the lock: whether a case that waits for it can be chosen at once.
+  /// Whether a case that waits for it can be chosen at once. The caller holds `lock`.
   func isReadyNow(_ readiness: Readiness) -> Bool { machine.isClosed || isReady(readiness) }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   func enqueue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
     if isInForkedChild { reportLeftInParent("a select waits for \(name)", "adopt a descriptor there after an exec") }
     _ = machine.wait(node, for: readiness, seen: nil)
   }
 
-  /// With the lock.
+  /// The caller holds `lock`.
   func dequeue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
     machine.withdraw(node, from: readiness)
   }

@@ -124,6 +124,6 @@ public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
     }
   }
 
-  // Under the lock. A run that was not requested may have ended one that was.
+  // The caller holds `lock`. A run that was not requested may have ended one that was.
   private func endRun() { runs = max(0, runs - 1) }
 }

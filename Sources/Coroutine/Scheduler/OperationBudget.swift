@@ -70,8 +70,8 @@ extension CoroutineCore {
 }
 
 extension Waitable {
-  /// `staysEntered` for an operation that is to be counted: lets others run first, if that is due. With the lock, which it
-  /// gives back meanwhile. `countingMany`: a counted slot of a buffer was reached.
+  /// `staysEntered` for an operation that is to be counted: lets others run first, if that is due. The caller holds `lock`:
+  /// this gives it back meanwhile. `countingMany`: a counted slot of a buffer was reached.
   @inlinable @inline(__always)
   final func staysEnteredInTurn(_ core: CoroutineCore, countingMany: Bool) -> Bool {
     guard !countingMany, core.hasOperationLeft() else { return entersAfterOthers(core, countingMany: countingMany) }

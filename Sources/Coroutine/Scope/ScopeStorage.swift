@@ -99,8 +99,8 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     if let reason { child.cancel(reason: reason) }
   }
 
-  /// The child's reference to a scope that outlives its owner, given back when the child ends. Under the lock, behind which
-  /// another thread may let the child run and end.
+  /// The child's reference to a scope that outlives its owner, given back when the child ends. The caller holds `lock`: after
+  /// that, another thread may let the child run and end.
   private func retainForChild() {
     if outlivesOwner { _ = Unmanaged.passRetained(self) }
   }

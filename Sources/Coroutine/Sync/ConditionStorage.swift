@@ -78,7 +78,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     return chosen
   }
 
-  // MARK: As a case of a select, with the lock
+  // MARK: As a case of a select, whose caller holds `lock`
 
   func isSignalled(_ node: ConditionStateMachine.Node) -> Bool { node.pointee.isSignalled }
 

@@ -91,14 +91,14 @@ class MutexCore: Waitable, @unchecked Sendable {
     return true
   }
 
-  /// Under the lock.
+  /// The caller holds `lock`.
   private final func attempt(_ node: MutexStateMachine.Node) -> Attempt {
     if takeOrMark(node.pointee.holder, node.pointee.block) { return .done }
     machine.append(node)
     return .wait
   }
 
-  /// Under the lock: takes the mutex, if it is free. If not, it is marked: its holder needs the lock to give it back.
+  /// Takes the mutex, if it is free. If not, it is marked: its holder needs the lock to give it back. The caller holds `lock`.
   private final func takeOrMark(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
     var found = word.load(ordering: .relaxed)
     while true {
@@ -175,7 +175,7 @@ class MutexCore: Waitable, @unchecked Sendable {
     }.value
   }
 
-  // MARK: As a case of a select, with the lock
+  // MARK: As a case of a select, whose caller holds `lock`
 
   /// Takes the mutex, if it is free; if not, it is ready to be waited for, as long as the lock is held.
   final func tryLockMarking(_ holder: LockHolder, _ block: HolderBlock) -> Bool {

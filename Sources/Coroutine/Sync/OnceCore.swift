@@ -89,7 +89,7 @@ class OnceCore: Waitable, @unchecked Sendable {
         + "it: it would wait for itself for ever")
   }
 
-  /// Under the lock, after each change.
+  /// After each change. The caller holds `lock`.
   private final func publish() {
     maker.store(machine.maker.word, ordering: .relaxed)
     makerBlock.store(machine.makerBlock.address, ordering: .relaxed)

@@ -137,7 +137,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
         + "it would wait for itself for ever. Use what the closure of withWriteLock was given.")
   }
 
-  /// Under the lock.
+  /// The caller holds `lock`.
   private final func requireNotReader(_ holder: LockHolder) {
     require(
       !machine.knownReaders.contains(holder),
@@ -147,7 +147,7 @@ class ReadWriteLockCore: Waitable, @unchecked Sendable {
 
   // MARK: For people
 
-  /// Under the lock, after each change.
+  /// After each change. The caller holds `lock`.
   private final func publish() {
     writer.store(machine.writer.word, ordering: .relaxed)
     writerBlock.store(machine.writerBlock.address, ordering: .relaxed)

@@ -58,7 +58,7 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 
   var available: Int { lock.withLock { machine.available } }
 
-  // MARK: As a case of a select, with the lock
+  // MARK: As a case of a select, whose caller holds `lock`
 
   func attempt(_ count: Int) -> Bool { machine.tryAcquire(count) }
 

@@ -62,7 +62,7 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
     try cause.check(timeout)
   }
 
-  // MARK: As a case of a select, with the lock
+  // MARK: As a case of a select, whose caller holds `lock`
 
   var isDone: Bool { machine.count == 0 }
 

@@ -129,7 +129,7 @@ extension DeadlineTimer {
   }
 
   /// - Parameters:
-  ///   - allowed: how long the body may take then, from how long it might so far. Under the lock.
+  ///   - allowed: how long the body may take then, from how long it might so far. Called under the lock.
   ///   - change: the new moment, from that of before. May be code of the user's.
   private func move(allowed: (Duration?) -> Duration?, _ change: (Moment) -> Moment) -> Bool {
     while let look = lock.withLock({ machine.look }) {
@@ -169,7 +169,7 @@ extension DeadlineTimer {
     case sleeper(Sleeper, any ClockMoment)
   }
 
-  /// Under the lock. The rest is `finish`, after it.
+  /// The caller holds `lock`, and calls `finish` for the rest after its unlock.
   private func arm(at moment: Moment) -> Start {
     switch moment {
     case .timer(let deadline):
@@ -193,7 +193,8 @@ extension DeadlineTimer {
     }
   }
 
-  /// Under the lock: whether the time was not up, so that nothing expires; what slept, which is to be cancelled after it.
+  /// Whether the time was not up, so that nothing expires; what slept, which is to be cancelled after the unlock. The caller
+  /// holds `lock`.
   private func disarm() -> (wasAhead: Bool, stopped: Sleeper?) {
     if let sleeper = sleeper.take() { return (sleeper.settle(), sleeper) }
     // Nothing was armed, and the time is never up.

@@ -89,7 +89,7 @@ final class TimerQueue: @unchecked Sendable {
 
   private enum Progress { case upToDate, unfinished, suspending }
 
-  /// Under the lock: takes out a batch of targets to fire at.
+  /// Takes out a batch of targets to fire at. The caller holds `lock`.
   private func takeExpired(  // litmus: timer-armed
     at now: UInt64, into fired: UnsafeMutableBufferPointer<TimerNode.Target>, _ count: inout Int
   ) -> Progress {
@@ -136,7 +136,7 @@ extension TimerNode.Target {
     return wait.isSuspending
   }
 
-  /// Under the lock: whether the timer has to fire. If not, the timer's owner may be gone after this.
+  /// Whether the timer has to fire. If not, the timer's owner may be gone after this. The caller holds `lock`.
   fileprivate func claim() -> Bool {
     switch self {
     case .wait(let wait): wait.claim()
