@@ -57,8 +57,8 @@ extension ChannelStorage where Element: ~Copyable {
     }
   }
 
-  /// The same where the caller holds `lock`, which it releases. Lets others run first, if that is due: `isCountedSlot` says that
-  /// the buffer alone has come to one of the slots at which it counts (`ElementRing.countsAtAppend`).
+  /// The same where the caller holds `lock`, which it releases. Lets others run first, if that is due: `isCountedSlot` says
+  /// that the buffer alone has come to one of the slots at which it counts (`ElementRing.countsAtAppend`).
   @inlinable @inline(__always)
   func sendEntered(
     _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool

@@ -100,7 +100,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   }
 
   /// The child's reference to a scope that outlives its owner, given back when the child ends. The caller holds `lock`: after
-  /// that, another thread may let the child run and end.
+  /// its unlock another thread may let the child run and end.
   private func retainForChild() {
     if outlivesOwner { _ = Unmanaged.passRetained(self) }
   }
