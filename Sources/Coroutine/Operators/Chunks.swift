@@ -8,8 +8,7 @@ extension SelectableSequence {
   /// for rows in rows.received.chunks(ofCount: 500, within: .seconds(1)) { try insert(rows) }
   /// ```
   ///
-  /// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`. The channel's
-  /// `whenClosed` tells the error; of a subscription, `receive()` behind the loop throws it.
+  /// A channel's error just ends it: see `SelectableSequence`.
   ///
   /// A `for` loop that ends by a cancel takes the operator with it, and so loses the array that is not full. One that is to lose
   /// nothing has the operator in a variable, and asks it once more inside a shield. It waits there as it always does: until the

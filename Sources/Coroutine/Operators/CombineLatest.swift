@@ -7,8 +7,7 @@
 /// ```
 ///
 /// The first pair comes when both have had an element. Ends when both have ended, or one of them without an element; and when
-/// the caller is cancelled. A sequence can't throw: a channel that was closed with an error just ends, as in a loop over
-/// `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop throws it.
+/// the caller is cancelled. A channel's error just ends it: see `SelectableSequence`.
 public func combineLatest<First: SelectableSequence, Second: SelectableSequence>(
   _ first: First, _ second: Second
 ) -> LatestElements<First, Second> {

@@ -9,9 +9,7 @@ extension SelectableSequence {
   /// for text in input.received.debounce(for: .milliseconds(300)) { search(text) }
   /// ```
   ///
-  /// The last element comes at the end, at once. A sequence can't throw: a channel that was closed with an error just ends, as
-  /// in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop
-  /// throws it.
+  /// The last element comes at the end, at once. A channel's error just ends it: see `SelectableSequence`.
   ///
   /// A `for` loop that ends by a cancel loses the element that is not followed by quiet yet. `chunks(ofCount:within:)` shows the
   /// form that does not.

@@ -7,9 +7,7 @@
 /// ```
 ///
 /// An element is taken only when the consumer asks for it. Ends when both have ended, and when the caller is cancelled.
-/// Of two that are there at once each is as likely to come first. A sequence can't throw: a channel that was closed with an
-/// error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()`
-/// behind the loop throws it.
+/// Of two that are there at once each is as likely to come first. A channel's error just ends its part: see `SelectableSequence`.
 public func merge<First: SelectableSequence, Second: SelectableSequence>(
   _ first: First, _ second: Second
 ) -> MergedElements<First, Second> where First.Element == Second.Element {

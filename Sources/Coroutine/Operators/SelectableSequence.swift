@@ -5,6 +5,10 @@
 /// `debounce`, `throttle` and `chunks` work on it, and make another one of it, as do `map` and `filter` behind `lazy`; there is
 /// nothing to conform to.
 ///
+/// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`, and so do the
+/// sequences that are made of it. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop
+/// throws it.
+///
 /// It waits in steps: `makeNextWait()` lists what it waits for now, a select does one of these, and `advance(by:)` says what
 /// that has come to. What has not been chosen has had no effect, so an operator between two waits holds no more than the elements
 /// that it shows to be its own: a chunk that is not full, one that is followed by no quiet yet, one half of a pair.

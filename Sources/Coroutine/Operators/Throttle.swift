@@ -8,9 +8,8 @@ extension SelectableSequence {
   /// for position in mouse.received.throttle(for: .milliseconds(16)) { draw(position) }
   /// ```
   ///
-  /// The others are dropped. What was kept back at the end comes at once. A sequence can't throw: a channel that was closed
-  /// with an error just ends, as in a loop over `received`. The channel's `whenClosed` tells the error; of a subscription,
-  /// `receive()` behind the loop throws it.
+  /// The others are dropped. What was kept back at the end comes at once. A channel's error just ends it: see
+  /// `SelectableSequence`.
   ///
   /// A `for` loop that ends by a cancel loses the element that is kept back. `chunks(ofCount:within:)` shows the form that does
   /// not.

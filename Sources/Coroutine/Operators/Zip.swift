@@ -8,8 +8,7 @@
 ///
 /// It waits for both at once, and keeps the one that has come until the other has. Ends as soon as either has ended, and then
 /// without that one; and when the caller is cancelled. (Swift's own `zip`, which takes any two sequences, asks the first one,
-/// and then the second.) A sequence can't throw: a channel that was closed with an error just ends, as in a loop over
-/// `received`. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop throws it.
+/// and then the second.) A channel's error just ends it: see `SelectableSequence`.
 ///
 /// A `for` loop that ends by a cancel loses the one that has come, if the other has not. Kept in a variable and asked once more
 /// inside a shield, as `chunks(ofCount:within:)` shows, it waits for the other, and gives both.
