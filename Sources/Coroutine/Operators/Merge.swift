@@ -7,7 +7,8 @@
 /// ```
 ///
 /// An element is taken only when the consumer asks for it. Ends when both have ended, and when the caller is cancelled.
-/// Of two that are there at once each is as likely to come first. A channel's error just ends its part: see `SelectableSequence`.
+/// Of two that are there at once each is as likely to come first. A channel's error just ends its part: see
+/// `SelectableSequence`.
 public func merge<First: SelectableSequence, Second: SelectableSequence>(
   _ first: First, _ second: Second
 ) -> MergedElements<First, Second> where First.Element == Second.Element {
