@@ -1,34 +1,11 @@
 import CoroutineTestSupport
 import Dispatch
-import Synchronization
 import Testing
 
 @testable import Coroutine
 
 /// 100,000 operations that were not done leave nothing behind: no element, no node, no coroutine.
 @Suite(.ownThreads) struct ChannelLeakTests {
-  private final class Counted: Sendable {
-    let live: Live
-    init(_ live: Live) {
-      self.live = live
-      live.count.add(1, ordering: .relaxed)
-    }
-    deinit { live.count.subtract(1, ordering: .relaxed) }
-  }
-
-  private final class Live: Sendable {
-    let count = Atomic<Int>(0)
-    var now: Int { count.load(ordering: .relaxed) }
-
-    /// Whether `wanted` are left, in the end. A dump that another test makes keeps the coroutines that it has found.
-    /// Those that have ended meanwhile keep their errors until the dump is made.
-    func comes(to wanted: Int) -> Bool {
-      let end = ContinuousClock.now + .seconds(600)
-      while now != wanted, ContinuousClock.now < end { Coroutine.yield() }
-      return now == wanted
-    }
-  }
-
   @Test func cancelledTimedOutClosedAndDroppedOperationsLeaveNothing() async throws {
     let live = Live()
     let queue = DispatchQueue(label: "serial")

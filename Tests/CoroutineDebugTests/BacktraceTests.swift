@@ -266,12 +266,12 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
 
   @Test func aCoroutineThatYieldedIsReady() throws {
     // Runs nothing until the dump was made.
-    let scheduler = HeldScheduler()
+    let scheduler = HeldScheduler(isCurrent: true)
     let coroutine = Coroutine.immediate(on: scheduler, name: "yielding") { Coroutine.yield() }
     let backtrace = try backtrace(of: coroutine)
     #expect(backtrace.state == .ready)
     #expect(backtrace.steps == [Step("closure #1 in BacktraceTests.aCoroutineThatYieldedIsReady()", #line - 3)])
-    scheduler.runAll()
+    scheduler.run()
     try coroutine.getBlocking()
   }
 
@@ -353,19 +353,5 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
       #expect(SelectedBackend.code.symbolPrefixes.contains { name.hasPrefix($0) }, "\(name)")
       #expect(frames.allSatisfy { $0.isRuntime })
     }
-  }
-}
-
-/// Starts a coroutine at once for `Coroutine.immediate`, and runs it on only in `runAll()`.
-private final class HeldScheduler: Scheduler {
-  private let held = CoroutineJobQueue()
-
-  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
-
-  var isCurrent: Bool { true }
-  var isSerial: Bool { true }
-
-  func runAll() {
-    while held.run() {}
   }
 }

@@ -23,22 +23,18 @@ import Testing
     /// How many steps each coroutine has made.
     private let steps = (0..<size).map { _ in Counter() }
 
-    private final class Counter: Sendable {
-      let value = Atomic<Int>(0)
-    }
-
     init(name: String) {
       self.name = name
     }
 
-    func steps(of index: Int) -> Int { steps[index].value.load(ordering: .relaxed) }
+    func steps(of index: Int) -> Int { steps[index].value }
 
     /// Starts the coroutines and waits until each has run. Returns a function that ends them.
     func start() -> () throws -> Void {
       let coroutines = (0..<Self.size).map { index in
         Coroutine(name: "\(name) \(index)") { [self] in
           while !ends.load(ordering: .relaxed) {
-            steps[index].value.add(1, ordering: .relaxed)
+            steps[index].add()
             Coroutine.yield()
           }
         }

@@ -2,7 +2,6 @@ import Context
 import CoroutineTestSupport
 import Dispatch
 import Glibc
-import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -436,12 +435,6 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
       return turns
     }
     #expect(try job.getBlocking() <= 64)
-  }
-
-  private final class Flag: Sendable {
-    private let word = Atomic<Bool>(false)
-    var isSet: Bool { word.load(ordering: .acquiring) }
-    func set() { word.store(true, ordering: .releasing) }
   }
 
   /// An interrupt may arrive when the worker has left. If it stayed, the poller's thread would find it again and

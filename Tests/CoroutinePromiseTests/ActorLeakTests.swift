@@ -1,26 +1,11 @@
 import CoroutineTestSupport
 import Dispatch
-import Synchronization
 import Testing
 
 @testable import Coroutine
 
 /// Actors, messages and replies leave nothing behind, however they end.
 @Suite(.ownThreads) struct ActorLeakTests {
-  private final class Counted: Sendable {
-    let live: Live
-    init(_ live: Live) {
-      self.live = live
-      live.count.add(1, ordering: .relaxed)
-    }
-    deinit { live.count.subtract(1, ordering: .relaxed) }
-  }
-
-  private final class Live: Sendable {
-    let count = Atomic<Int>(0)
-    var now: Int { count.load(ordering: .relaxed) }
-  }
-
   private struct Failure: Error {}
 
   private enum Message: Sendable {

@@ -2,7 +2,6 @@ import CCoroutine
 import Coroutine
 import CoroutineTestSupport
 import Dispatch
-import Synchronization
 import Testing
 
 /// In a serial pool a joiner runs the coroutine that it waits for itself, if nothing else is ready. Only the time
@@ -318,11 +317,3 @@ private func events(of main: @escaping @Sendable (Log) throws -> Void) async thr
 /// No coroutine runs ahead while times are recorded. The tests of CoroutineDebug, in the same program, turn that on,
 /// so each test here has a process of its own.
 private func recordNoTimes() { coroutine_record_times(false) }
-
-private final class Flag: Sendable {
-  private let value = Atomic<Bool>(false)
-
-  var isSet: Bool { value.load(ordering: .acquiring) }
-
-  func set() { value.store(true, ordering: .releasing) }
-}

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Threads that repeat the same work. Each has done it once before the load counts as started. Code that uses a type
 /// for the first time takes locks of the Swift runtime, and a child by `fork` can't wait for those.
 public final class Load: Sendable {
@@ -14,7 +12,7 @@ public final class Load: Sendable {
       let thread = PlainThread {
         work()
         begun.open()
-        while !flag.isSet.load(ordering: .relaxed) { work() }
+        while !flag.isSet { work() }
       }
       begun.pass()
       return thread
@@ -22,11 +20,7 @@ public final class Load: Sendable {
   }
 
   public func stop() {
-    flag.isSet.store(true, ordering: .relaxed)
+    flag.set()
     for thread in threads { thread.join() }
-  }
-
-  private final class Flag: Sendable {
-    let isSet = Atomic<Bool>(false)
   }
 }

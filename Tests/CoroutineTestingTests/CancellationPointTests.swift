@@ -99,7 +99,7 @@ import Testing
   @Test(arguments: Interruption.allCases) func aMutexGoesToTheNext(interruption: Interruption) throws {
     try exploreInterruptions(by: interruption) { launch in
       let mutex = CoroutineMutex(0)
-      let inside = Counter(0)
+      let inside = Unlocked(0)
       @Sendable func enter() throws {
         try mutex.withLock { value in
           inside.value += 1
@@ -204,7 +204,7 @@ import Testing
   @Test(arguments: Interruption.allCases) func anotherMakesWhatIsMadeOnce(interruption: Interruption) throws {
     try exploreInterruptions(by: interruption) { launch in
       let once = Once<Int>()
-      let made = Counter(0)
+      let made = Unlocked(0)
       let gate = Channel<Int>(capacity: .buffered(2))
       @Sendable func make() throws -> Int {
         _ = try gate.receive()
@@ -301,7 +301,7 @@ import Testing
   @Test(arguments: Interruption.allCases) func noChildOutlivesItsScope(interruption: Interruption) throws {
     try exploreInterruptions(by: interruption, .all(preemptions: 1)) { launch in
       let channel = Channel<Int>(capacity: .buffered(2))
-      let children = Counter(0)
+      let children = Unlocked(0)
       let victim = launch {
         try withScope { scope in
           for _ in 0..<2 {
@@ -324,7 +324,7 @@ import Testing
     try exploreInterruptions(by: interruption, .all(preemptions: 1)) { launch in
       let (promise, resolver) = Promise<Int>.makePromise()
       let worker = Coroutine { 2 }
-      let got = Counter(0)
+      let got = Unlocked(0)
       let victim = launch {
         let (first, second) = try values(of: promise, worker)
         got.value = first + second

@@ -44,7 +44,7 @@ private let channels: [InterruptedOperation] = [
   .init("send, with what to do when it is cancelled") {
     let channel = Channel<Int>(capacity: .buffered(1))
     try channel.send(0)
-    let unsent = Counter(0)
+    let unsent = Unlocked(0)
     return Trial {
       try channel.send(1, onCancel: { unsent.value += 1 })
     } meanwhile: {
@@ -69,7 +69,7 @@ private let channels: [InterruptedOperation] = [
   },
   .init("receive, with what to do when it is cancelled", inTask: true) {
     let channel = Channel<Int>(capacity: .buffered(1))
-    let (received, cancels) = (Log<Int>(), Counter(0))
+    let (received, cancels) = (Log<Int>(), Unlocked(0))
     return Trial {
       received.add(try channel.receive(onCancel: { cancels.value += 1 }))
     } inTask: {
@@ -186,7 +186,7 @@ private let channels: [InterruptedOperation] = [
   .init("receive by an end, which is the last", inTask: true) {
     let (sender, receiver) = Channel<Int>.makeEnds(capacity: .buffered(1))
     // The victim alone has it.
-    let own = Counter<ChannelReceiver<Int>?>(receiver)
+    let own = Unlocked<ChannelReceiver<Int>?>(receiver)
     let received = Log<Int>()
     return Trial {
       guard let receiver = own.value.take() else { throw Broken(line: #line) }
@@ -271,7 +271,7 @@ private let broadcasts: [InterruptedOperation] = [
   },
   .init("receive of a subscription that goes", inTask: true) {
     let broadcast = BroadcastChannel<Int>(capacity: 2)
-    let own = Counter<BroadcastSubscription<Int>?>(broadcast.subscribe())
+    let own = Unlocked<BroadcastSubscription<Int>?>(broadcast.subscribe())
     let other = broadcast.subscribe()
     let received = Log<Int>()
     return Trial {
@@ -335,7 +335,7 @@ private func taking<Elements: SelectableSequence & SendableMetatype>(
 ) -> InterruptedOperation {
   .init(name, moments, anytime: anytime) {
     let (first, second) = (Channel<Int>(capacity: .buffered(2)), Channel<Int>(capacity: .buffered(1)))
-    let elements = Counter(make(first.received, second.received))
+    let elements = Unlocked(make(first.received, second.received))
     let got = Log<Elements.Element>()
     return Trial {
       while let element = elements.value.next() { got.add(element) }
@@ -439,7 +439,7 @@ private let times: [InterruptedOperation] = [
   },
   // Nothing is waited for: one that yields is interrupted where it looks.
   .init("yield", ends: [.done]) {
-    let turns = Counter(0)
+    let turns = Unlocked(0)
     return Trial {
       for _ in 0..<2 {
         Coroutine.yield()
@@ -467,7 +467,7 @@ private let times: [InterruptedOperation] = [
     }
   },
   .init("a deadline inside of another", anytime: true) {
-    let ended = Counter(0)
+    let ended = Unlocked(0)
     return Trial {
       do {
         try withTimeout(.milliseconds(500)) { try Coroutine.sleep(for: .seconds(100)) }

@@ -21,7 +21,7 @@ import Testing
       }
       let selecting = Coroutine(name: "selecting") {
         while true {
-          let isOpen = Counter(true)
+          let isOpen = Unlocked(true)
           do {
             try select {
               channel.onReceive { received.add($0) }

@@ -317,7 +317,7 @@ import Testing
 
   /// Each run has fewer possibilities than the one before, by chance as it were.
   @Test func allSchedulesOfABodyThatChangesAreAnything() throws {
-    let left = Counter(6)
+    let left = Unlocked(6)
     try explore(exhaustively: .everything, limit: 100) {
       if left.value > 1 { left.value -= 1 }
       for coroutine in (0..<left.value).map({ _ in Coroutine { Coroutine.yield() } }) { try coroutine.join() }
@@ -366,7 +366,7 @@ private func timeOut() throws {
 private func selectSecond() throws {
   let channels = (0..<2).map { _ in Channel<Int>(capacity: .buffered(1)) }
   for (number, channel) in channels.enumerated() { _ = channel.trySend(number) }
-  let chosen = Counter(0)
+  let chosen = Unlocked(0)
   try select {
     for channel in channels { channel.onReceive { chosen.value = $0 } }
   }
@@ -376,7 +376,7 @@ private func selectSecond() throws {
 /// A counter that is read, and written after another operation.
 private func loseUpdate() throws {
   let turns = Channel<Int>(capacity: .unbounded)
-  let counter = Counter(0)
+  let counter = Unlocked(0)
   let all = (0..<2).map { _ in
     Coroutine {
       let before = counter.value

@@ -41,12 +41,12 @@ import Testing
     _ body: @escaping (Run, _ moment: Int) throws -> Void
   ) throws {
     let options = ExplorationOptions(time: ending == .cancel ? .whenIdle : .anytime)
-    let ended = Counter<[VictimEnd: Int]>([:])
+    let ended = Unlocked<[VictimEnd: Int]>([:])
     for moment in moments {
       try CoroutineTesting.explore(seeds: seeds, options: options) {
         let (signal, trigger) = try makePipe()
         let run = Run(trigger: trigger) { operation in
-          let isWaiting = Counter(ending != .cancel)
+          let isWaiting = Unlocked(ending != .cancel)
           let victim = Victim(name: "victim") {
             do {
               switch ending {
@@ -281,7 +281,7 @@ import Testing
   @Test func aServerThatIsCancelledServesWhomItAccepted() throws {
     try Self.explore(.cancel, moments: 0..<4, ends: [.interrupted]) { run, moment in
       let listener = try TCPListener()
-      let served = Counter(0)
+      let served = Unlocked(0)
       let victim = run.launch { _ in
         try listener.serve(grace: .seconds(100)) { connection in
           guard let bytes = try connection.read() else { return }

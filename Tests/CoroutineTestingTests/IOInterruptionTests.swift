@@ -274,7 +274,7 @@ private let operations: [Row] = [
     }
   },
   .init("a folder's entries", ends: []) {
-    let got = Counter(0)
+    let got = Unlocked(0)
     return Steps {
       let entries = Folder.entries(of: "/proc/self/task")
       while try entries.next() != nil { got.value += 1 }

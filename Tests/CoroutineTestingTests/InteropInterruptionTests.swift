@@ -37,7 +37,7 @@ private func callback(
 ) -> InterruptedOperation {
   .init(name) {
     let started = Channel<@Sendable (Int) -> Void>(capacity: .buffered(1))
-    let (got, cancels) = (Log<Int>(), Counter(0))
+    let (got, cancels) = (Log<Int>(), Unlocked(0))
     return Trial {
       got.add(try wait({ _ = started.trySend($0) }, { cancels.value += 1 }))
     } meanwhile: {
@@ -51,7 +51,7 @@ private func callback(
 private let callbacks: [InterruptedOperation] = [
   .init("withSuspension, with what to do when it is cancelled") {
     let given = Channel<Resumption<Int>>(capacity: .buffered(1))
-    let cancels = Counter(0)
+    let cancels = Unlocked(0)
     return Trial {
       let number = try withSuspension { (resume: Resumption<Int>) in
         _ = given.trySend(resume)
@@ -137,7 +137,7 @@ private let generators: [InterruptedOperation] = [
     }
   },
   .init("a generator's join", .all(preemptions: 1), inTask: true) {
-    let open = Counter(0)
+    let open = Unlocked(0)
     let generator = aGenerator(open)
     return Trial {
       try generator.join()
@@ -155,7 +155,7 @@ private let generators: [InterruptedOperation] = [
   },
   // The body is in its `yield`, or before it, when the victim ends the sequence.
   .init("a generator's yield", .all(preemptions: 1)) {
-    let (open, got) = (Counter(0), Log<Int>())
+    let (open, got) = (Unlocked(0), Log<Int>())
     let generator = aGenerator(open)
     return Trial {
       do { try generator.join() } catch is CancellationError {
@@ -187,7 +187,7 @@ private let generators: [InterruptedOperation] = [
   },
 ]
 
-private func aGenerator(_ open: Counter<Int>) -> AsyncGenerator<Int> {
+private func aGenerator(_ open: Unlocked<Int>) -> AsyncGenerator<Int> {
   AsyncGenerator { yield in
     open.value += 1
     defer { open.value -= 1 }
@@ -227,7 +227,7 @@ private let elsewhere: [InterruptedOperation] = [
   },
   .init("Coroutine.await", .all(preemptions: 1)) {
     let channel = Channel<Int>(capacity: .buffered(1))
-    let (running, received) = (Counter(0), Log<Int>())
+    let (running, received) = (Unlocked(0), Log<Int>())
     return Trial {
       try Coroutine.await {
         running.value += 1
@@ -257,7 +257,7 @@ private let elsewhere: [InterruptedOperation] = [
   },
   .init("an asynchronous sequence", .some(seeds: 30), ends: []) {
     let (stream, continuation) = AsyncThrowingStream<Int, any Error>.makeStream()
-    let (elements, got) = (Counter(stream.elements), Log<Int>())
+    let (elements, got) = (Unlocked(stream.elements), Log<Int>())
     return Trial {
       while let number = try elements.value.next() { got.add(number) }
     } meanwhile: {

@@ -49,10 +49,10 @@ func exploreInterruptions(
   _ body: @escaping (_ victim: (@escaping @Sendable () throws -> Void) -> Victim) throws -> Void
 ) throws {
   // How many victims of the exploration ended how.
-  let ended = Counter<[VictimEnd: Int]>([:])
+  let ended = Unlocked<[VictimEnd: Int]>([:])
   let run: () throws -> Void = {
     try body { operation in
-      let isWaiting = Counter(interruption == .timeout)
+      let isWaiting = Unlocked(interruption == .timeout)
       let victim = Victim(name: "victim") {
         do {
           switch interruption {

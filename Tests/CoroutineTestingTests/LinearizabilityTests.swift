@@ -134,7 +134,7 @@ import Testing
       case .withoutTheNewest: (1, .dropNewest)
       case .withoutTheOldest: (2, .dropOldest)
       }
-    let numbers = Counter(0)
+    let numbers = Unlocked(0)
     try run(program, of: MailboxModel(capacity: capacity, overflow: overflow, turns: 1), operations: 4) {
       // An error of a promise whose waiter was cancelled.
       $0 is ActorStopped || $0 is MailboxFull

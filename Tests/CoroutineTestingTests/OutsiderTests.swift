@@ -2,7 +2,6 @@ import Coroutine
 import CoroutineTestSupport
 import CoroutineTesting
 import Dispatch
-import Synchronization
 import Testing
 
 /// What a run launches on other schedulers. Where it waits in vain for as long as it may, a test here takes a day.
@@ -202,7 +201,7 @@ import Testing
 
   /// The run holds the last reference to its result.
   @Test func whatItLeavesBehindMayLaunchOthers() throws {
-    let launches = Counter(0)
+    let launches = Unlocked(0)
     try runTest {
       let scheduler = HeldScheduler()
       Coroutine(on: scheduler) { LaunchesAtTheEnd { launches.value += 1 } }
@@ -253,26 +252,9 @@ private final class LaunchesAtTheEnd: Sendable {
   }
 }
 
-private final class Flag: Sendable {
-  private let value = Atomic(false)
-
-  var isSet: Bool { value.load(ordering: .acquiring) }
-  func set() { value.store(true, ordering: .releasing) }
-}
-
-/// Runs nothing until it is told to.
-private final class HeldScheduler: Scheduler {
-  private let held = CoroutineJobQueue()
-
-  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
-
-  var isCurrent: Bool { false }
-  var isSerial: Bool { true }
-
-  func run() { _ = held.run(limit: .max) }
-
+extension HeldScheduler {
   /// For code that a coroutine runs and that may not suspend.
-  func runOnAnotherThread() {
+  fileprivate func runOnAnotherThread() {
     let end = DispatchSemaphore(value: 0)
     DispatchQueue.global().async {
       self.run()

@@ -12,7 +12,7 @@ import Testing
   /// A ticker could let the time go on for ever meanwhile.
   @Test func oneThatComesBackAtTheEndGoesOnAtTheTimeOfTheEnd() throws {
     let (begun, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
-    let ticker = Counter<Ticker?>(nil)
+    let ticker = Unlocked<Ticker?>(nil)
     let log = Log<String>()
     #expect(throws: Problem.self) {
       try runTest(upTo: .milliseconds(50)) {
@@ -36,7 +36,7 @@ import Testing
 
   /// The run fails before the task has had a turn. Others may wait for it.
   @Test func aTaskThatIsReadyAtTheEndRunsAllTheSame() async throws {
-    let late = Counter<Task<Int, Never>?>(nil)
+    let late = Unlocked<Task<Int, Never>?>(nil)
     let failure = try await #require(throws: ScheduleFailure.self) {
       try await runTest {
         let run = try Coroutine.await { withUnsafeCurrentTask { $0?.unownedTaskExecutor?.asTaskExecutor() } }

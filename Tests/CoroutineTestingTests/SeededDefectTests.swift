@@ -69,7 +69,7 @@ import Testing
   @Test func anUnfairSelect() throws {
     let options = ExplorationOptions(turnLimit: 400, shrinks: false)
     try expectFound([.endless], options: options) { isSound in
-      let (first, second) = (Counter(1), Counter(1))
+      let (first, second) = (Unlocked(1), Unlocked(1))
       var select = ToySelect(isSound: isSound)
       // A queue that was served is full again at once.
       while let served = select.take(first, second), served == 0 {
@@ -81,7 +81,7 @@ import Testing
 
   @Test func aLostUpdate() throws {
     try expectFound([.thrown]) { isSound in
-      let (counter, mutex) = (Counter(0), CoroutineMutex(()))
+      let (counter, mutex) = (Unlocked(0), CoroutineMutex(()))
       @Sendable func add() {
         let before = counter.value
         schedulingPoint()
@@ -105,7 +105,7 @@ import Testing
 
   @Test func aLockThatTwoHold() throws {
     try expectFound([.thrown, .unhandledError]) { isSound in
-      let (lock, inside) = (ToyLock(isSound: isSound), Counter(0))
+      let (lock, inside) = (ToyLock(isSound: isSound), Unlocked(0))
       let all = (0..<3).map { _ in
         Coroutine {
           try lock.lock()
@@ -130,7 +130,7 @@ import Testing
 
   @Test func aNodeThatIsThereAgain() throws {
     try expectFound([.thrown]) { isSound in
-      let (stack, taken) = (ToyStack(2, isSound: isSound), Counter<Set<Int>>([]))
+      let (stack, taken) = (ToyStack(2, isSound: isSound), Unlocked<Set<Int>>([]))
       @Sendable func take() throws -> Int? {
         guard let node = stack.pop() else { return nil }
         guard taken.value.insert(node).inserted else { throw Broken(line: #line) }
@@ -166,7 +166,7 @@ import Testing
   /// Found only if the time may pass at any moment.
   @Test func aTimeoutThatComesBeforeTheLock() throws {
     try expectFound([.thrown], options: ExplorationOptions(time: .anytime)) { isSound in
-      let (mutex, isDone) = (CoroutineMutex(0), Counter(false))
+      let (mutex, isDone) = (CoroutineMutex(0), Unlocked(false))
       let worker = Coroutine {
         defer { isDone.value = true }
         if isSound {

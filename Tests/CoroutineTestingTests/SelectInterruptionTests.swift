@@ -144,7 +144,7 @@ private let selects: [InterruptedOperation] = [
       })
   },
   selecting("the end of a coroutine that is not started") {
-    let begun = Counter(0)
+    let begun = Unlocked(0)
     let worker = Coroutine(start: .lazy) {
       begun.value += 1
       return 7

@@ -192,7 +192,7 @@ private let locks: [InterruptedOperation] = [
   },
   .init("what is made once", .all(preemptions: 1), inTask: true) {
     let once = Once<Int>()
-    let (begun, made) = (Counter(0), Counter(0))
+    let (begun, made) = (Unlocked(0), Unlocked(0))
     @Sendable func make() throws -> Int {
       begun.value += 1
       Coroutine.yield()
@@ -276,7 +276,7 @@ private let ends: [InterruptedOperation] = [
     }
   },
   .init("a coroutine that starts on demand", .all(preemptions: 1), inTask: true) {
-    let begun = Counter(0)
+    let begun = Unlocked(0)
     let worker = Coroutine(start: .lazy) {
       begun.value += 1
       Coroutine.yield()
@@ -431,7 +431,7 @@ private func aWorker() -> Coroutine<Int, Never> {
 private let scopes: [InterruptedOperation] = [
   .init("a scope with a limit", .all(preemptions: 1)) {
     let gate = Channel<Int>(capacity: .buffered(2))
-    let (running, begun, done) = (Counter(0), Counter(0), Counter(0))
+    let (running, begun, done) = (Unlocked(0), Unlocked(0), Unlocked(0))
     return Trial {
       try withScope(limit: 1) { scope in
         for _ in 0..<2 {
@@ -458,7 +458,7 @@ private let scopes: [InterruptedOperation] = [
   .init("a join of a scope", .all(preemptions: 1), inTask: true) {
     let scope = CoroutineScope()
     let gate = Channel<Int>(capacity: .buffered(1))
-    let ended = Counter(0)
+    let ended = Unlocked(0)
     scope.launch {
       _ = try gate.receive()
       ended.value += 1
@@ -480,7 +480,7 @@ private let scopes: [InterruptedOperation] = [
   .init("a start of a child", .all(preemptions: 1), inTask: true) {
     let scope = CoroutineScope()
     let gate = Channel<Int>(capacity: .buffered(1))
-    let (running, got, never) = (Counter(0), Log<Int>(), Channel<Int>())
+    let (running, got, never) = (Unlocked(0), Log<Int>(), Channel<Int>())
     @Sendable func serve(_ ready: ReadySignal<Int>) throws {
       running.value += 1
       defer { running.value -= 1 }
@@ -507,7 +507,7 @@ private let scopes: [InterruptedOperation] = [
     }
   },
   .init("a scope whose child starts on demand", .all(preemptions: 1)) {
-    let begun = Counter(0)
+    let begun = Unlocked(0)
     let gate = Channel<Int>(capacity: .buffered(1))
     return Trial {
       try withScope { scope in
@@ -526,7 +526,7 @@ private let scopes: [InterruptedOperation] = [
   },
   .init("a scope in a task", .all(preemptions: 1), inTask: true) {
     let gate = Channel<Int>(capacity: .buffered(2))
-    let (running, done) = (Counter(0), Counter(0))
+    let (running, done) = (Unlocked(0), Unlocked(0))
     @Sendable func child() throws {
       running.value += 1
       defer { running.value -= 1 }
@@ -614,7 +614,7 @@ private let actors: [InterruptedOperation] = [
     }
   },
   .init("a join of an actor", .all(preemptions: 1), inTask: true) {
-    let handled = Counter(0)
+    let handled = Unlocked(0)
     let actor = MessageActor<Int>(name: "counter") { mailbox in
       for number in mailbox {
         handled.value += number

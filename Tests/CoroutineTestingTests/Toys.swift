@@ -95,7 +95,7 @@ struct ToySelect {
 
   init(isSound: Bool) { self.isSound = isSound }
 
-  mutating func take(_ first: Counter<Int>, _ second: Counter<Int>) -> Int? {
+  mutating func take(_ first: Unlocked<Int>, _ second: Unlocked<Int>) -> Int? {
     let queues = isSound && turn % 2 == 1 ? [second, first] : [first, second]
     turn += 1
     for queue in queues where queue.value > 0 {

@@ -28,7 +28,7 @@ import Testing
     let failure = try #require(throws: ScheduleFailure.self) {
       try runTest {
         let turns = Channel<Int>(capacity: .unbounded)
-        let counter = Counter(0)
+        let counter = Unlocked(0)
         let all = (0..<2).map { _ in
           Coroutine {
             let before = counter.value

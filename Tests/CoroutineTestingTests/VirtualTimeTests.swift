@@ -50,7 +50,7 @@ import Testing
       #expect(TestClock().now.offset == .seconds(100))
       #expect(throws: TimeoutError.self) { try withTimeout(.seconds(10)) { _ = try channel.receive() } }
       #expect(TestClock().now.offset == .seconds(110))
-      let wasLate = Counter(0)
+      let wasLate = Unlocked(0)
       try select {
         channel.onReceive { _ in }
         onTimeout(.seconds(5)) { wasLate.value = 1 }

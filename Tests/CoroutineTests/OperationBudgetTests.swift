@@ -1,6 +1,5 @@
 import CoroutineTestSupport
 import Dispatch
-import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -192,16 +191,4 @@ import Testing
       }
     }
   }
-}
-
-private final class Flag: Sendable {
-  private let value = Atomic<Bool>(false)
-  var isSet: Bool { value.load(ordering: .acquiring) }
-  func set() { value.store(true, ordering: .releasing) }
-}
-
-private final class Counter: Sendable {
-  private let count = Atomic<Int>(0)
-  var value: Int { count.load(ordering: .relaxed) }
-  func add() { count.wrappingAdd(1, ordering: .relaxed) }
 }

@@ -3,7 +3,6 @@
 import CCoroutine
 import CoroutineTestSupport
 import Glibc
-import Synchronization
 import Testing
 
 @Suite(.ownThreads) struct `Offsets of the thread's words` {
@@ -226,9 +225,9 @@ import Testing
 
   @Test func `only the newest of a key`() {
     let (old, new) = (Counter(), Counter())
-    let words = Local.$object.withValue(Counted(old)) {
+    let words = Local.$object.withValue(CountingAtDeinit(old)) {
       Local.$number.withValue(1) {
-        Local.$object.withValue(Counted(new)) { Local.$number.withValue(2) { Words.captured() } }
+        Local.$object.withValue(CountingAtDeinit(new)) { Local.$number.withValue(2) { Words.captured() } }
       }
     }
     #expect(old.value == 1)
@@ -343,7 +342,7 @@ import Testing
   @Test func `destroys each value once, on whichever thread`() async {
     let counter = Counter()
     let words = await Task {
-      Local.$object.withValue(Counted(counter)) { (0..<10).map { _ in Words.captured() } }
+      Local.$object.withValue(CountingAtDeinit(counter)) { (0..<10).map { _ in Words.captured() } }
     }.value
     #expect(counter.value == 0)
     for words in words.dropLast() { words.release() }
@@ -382,7 +381,7 @@ import Testing
 
   @Test func `needs no start`() {
     let counter = Counter()
-    let words = Local.$object.withValue(Counted(counter)) { Words.captured() }
+    let words = Local.$object.withValue(CountingAtDeinit(counter)) { Words.captured() }
     words.release()
     words.release()
     #expect(counter.value == 1)
@@ -469,7 +468,7 @@ import Testing
 private enum Local {
   @TaskLocal static var number = 0
   @TaskLocal static var text = ""
-  @TaskLocal static var object: Counted?
+  @TaskLocal static var object: CountingAtDeinit?
   @TaskLocal static var binder: BindingAtDeinit?
   @TaskLocal static var wide: Wide?
   @TaskLocal static var vector = SIMD16<Int64>()
@@ -483,17 +482,10 @@ private struct Wide: Sendable {
   var last: [Int] = []
 }
 
-private final class Counter: Sendable {
-  private let count = Atomic(0)
-  var value: Int { count.load(ordering: .sequentiallyConsistent) }
-  func increment() { count.add(1, ordering: .sequentiallyConsistent) }
-}
-
-/// Counts its `deinit`.
-private final class Counted: Sendable {
+private final class CountingAtDeinit: Sendable {
   private let counter: Counter
   init(_ counter: Counter) { self.counter = counter }
-  deinit { counter.increment() }
+  deinit { counter.add() }
 }
 
 /// Its `deinit` binds and unbinds a value. It counts that if the storage that holds the object itself is still there.
@@ -504,7 +496,7 @@ private final class BindingAtDeinit: Sendable {
     Local.$number.withValue(7) {}
     let words = Words()
     // Inside, `words` holds what belonged to the thread.
-    words.entered { if words.pointer.pointee.locals != 0 { counter.increment() } }
+    words.entered { if words.pointer.pointee.locals != 0 { counter.add() } }
   }
 }
 

@@ -5,22 +5,12 @@ import Testing
 
 @testable import Coroutine
 
-/// A program's own scheduler, which runs nothing until it is told to.
-private final class HeldScheduler: Scheduler {
-  private let held = CoroutineJobQueue()
-
-  func enqueue(_ job: consuming CoroutineJob) { _ = held.append(job) }
-
-  var isCurrent: Bool { false }
-  var isSerial: Bool { true }
-
-  func run(_ count: Int) { _ = held.run(limit: count) }
-
-  static func beginAndRun(_ count: Int, rounds: Int) {
+extension HeldScheduler {
+  fileprivate static func beginAndRun(_ count: Int, rounds: Int) {
     let scheduler = HeldScheduler()
     for _ in 0..<rounds {
       _ = new(count, on: scheduler)
-      scheduler.run(count)
+      scheduler.run(limit: count)
     }
   }
 }
@@ -41,12 +31,12 @@ private final class HeldScheduler: Scheduler {
     let scheduler = HeldScheduler()
     var coroutines = new(1000, on: scheduler)
     #expect(try found(coroutines) == 1000)
-    scheduler.run(300)
+    scheduler.run(limit: 300)
     #expect(try found(coroutines) == 700)
     // Between those that wait, and behind them.
     coroutines += new(500, on: scheduler)
     #expect(try found(coroutines) == 1200)
-    scheduler.run(1200)
+    scheduler.run(limit: 1200)
     #expect(try found(coroutines) == 0)
   }
 
@@ -57,7 +47,7 @@ private final class HeldScheduler: Scheduler {
       PlainThread { coroutines.withLock { $0 += new(10, on: scheduler) } }.join()
     }
     #expect(try found(coroutines.withLock { $0 }) == 100)
-    scheduler.run(100)
+    scheduler.run(limit: 100)
     #expect(try found(coroutines.withLock { $0 }) == 0)
   }
 

@@ -3,7 +3,6 @@ import Context
 import CoroutineTestSupport
 import Dispatch
 import Foundation
-import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -403,20 +402,4 @@ private final class Variable {
     body(&number)
     Coroutine.yield()
   }
-}
-
-private final class Flag: Sendable {
-  private let value = Atomic<Bool>(false)
-
-  var isSet: Bool { value.load(ordering: .acquiring) }
-
-  func set() { value.store(true, ordering: .releasing) }
-}
-
-private final class Counter: Sendable {
-  private let count = Atomic<Int>(0)
-
-  var value: Int { count.load(ordering: .relaxed) }
-
-  func add() { count.add(1, ordering: .relaxed) }
 }
