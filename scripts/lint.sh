@@ -10,7 +10,8 @@
 # as docs/ARCHITECTURE.md says (scripts/check-ways.sh), that each context backend
 # is named where it must be (scripts/backends.sh), that the code which litmus tests model is there (scripts/litmus.sh),
 # that state machines are changed by their own methods, that each suite of tests runs on threads that it may block
-# (Tests/CoroutineTestSupport/OwnThreads.swift), and that no name of a test is longer than 60 letters.
+# (Tests/CoroutineTestSupport/OwnThreads.swift), that no task of a test blocks its thread, and that no name of a test is longer
+# than 60 letters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -77,6 +78,25 @@ without=$(find Tests -name '*.swift' -exec awk '
   }' {} +)
 if [[ -n $without ]]; then
   printf 'lint: these tests may block the cooperative pool: they need the trait .ownThreads\n%s\n' "$without" >&2
+  exit 1
+fi
+
+# A `Task` runs in the pool whatever the trait says. Child tasks, which have the trait's executor, are held to the same. Their
+# bodies end where the indentation does.
+# BlockedThreadTests.swift does it on purpose: in processes of its own it looks for what is told.
+blocking=$(find Tests -name '*.swift' ! -name BlockedThreadTests.swift -exec awk '
+  FNR == 1 { inside = 0 }
+  { match($0, /^ */); indent = RLENGTH }
+  inside && indent <= level && /^ *}/ { inside = 0 }
+  match($0, /(^|[^A-Za-z])(Task|Task\.detached|addTask)(\([^)]*\))? *\{/) {
+    if (substr($0, RSTART) ~ /Blocking\(/) print FILENAME ":" FNR ": " $0
+    # Unless it ends on its line.
+    if (!inside && !/\}[^{]*$/) { inside = 1; level = indent }
+    next
+  }
+  inside && /Blocking\(/ && !/PlainThread/ { print FILENAME ":" FNR ": " $0 }' {} +)
+if [[ -n $blocking ]]; then
+  printf 'lint: these tasks block a thread of the cooperative pool: a PlainThread may\n%s\n' "$blocking" >&2
   exit 1
 fi
 
