@@ -1,6 +1,7 @@
 import Coroutine
 import CoroutineIO
 import CoroutineObservability
+import Glibc
 import InMemoryTracing
 import Logging
 import ServiceLifecycle
@@ -95,6 +96,27 @@ func checkTracing(_ tracer: InMemoryTracer) async throws {
     try expect("a query's parent", spans["query \(number)"]?.parentSpanID, request)
     try expect("the parent of async code", spans["async \(number)"]?.parentSpanID, request)
   }
+}
+
+/// It goes with its coroutine to the only thread of another pool, and back.
+func checkTracingAcrossThreads() async throws {
+  let (home, other) = (ThreadPool(threads: 1), ThreadPool(threads: 1))
+  let facts = await Coroutine(on: home) {
+    withSpan("hop") { _ -> [Bool] in
+      let (own, thread) = (ServiceContext.current?.inMemorySpanContext, currentThread())
+      let (there, ownThere) = on(other) { (currentThread(), ServiceContext.current?.inMemorySpanContext) }
+      let isKept = own == ownThere && own == ServiceContext.current?.inMemorySpanContext
+      return [own != nil, thread != "", there != thread, currentThread() != there, isKept]
+    }
+  }.value
+  try expect("the span on another thread, and back", facts, [true, true, true, true, true])
+}
+
+/// The kernel's name for the calling thread.
+private func currentThread() -> String {
+  var name = [CChar](repeating: 0, count: 64)
+  let length = readlink("/proc/thread-self", &name, name.count)
+  return String(decoding: name.prefix(max(0, length)).map(UInt8.init(bitPattern:)), as: UTF8.self)
 }
 
 func checkMetadata() async throws {

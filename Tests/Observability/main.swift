@@ -101,6 +101,7 @@ func checkAll() async throws {
   let tracer = InMemoryTracer()
   InstrumentationSystem.bootstrap(tracer)
   try await checkTracing(tracer)
+  try await checkTracingAcrossThreads()
   try await checkLifecycle()
   try await checkCancelledGroup()
 }
