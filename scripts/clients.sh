@@ -38,7 +38,7 @@ trap stop_servers EXIT
 expect() {  # expect <text> <command>...: checks the last line that the command prints
   local expected=$1 output
   shift
-  output=$("$@" | tail -n 1)
+  output=$(set -o pipefail; "$@" | tail -n 1) || { printf 'error: it ended with %d\n' "$?"; return 1; }
   if [[ $output != "$expected" ]]; then
     printf 'error: expected "%s", and it printed "%s"\n' "$expected" "$output"
     return 1
@@ -56,7 +56,7 @@ survive_a_restart() {
   done
   as_server "$postgres/pg_ctl" --pgdata "$data" --silent --mode immediate stop
   start_postgres
-  wait "$process"
+  wait "$process" || { printf 'error: it ended with %d\n' "$?"; return 1; }
   expect "8 connections broke, and 8 were made again" cat "$output"
 }
 

@@ -17,6 +17,8 @@ expect_output() {  # expect_output <program> <file>
     printf 'error: %s did not print what %s says\n' "$1" "$2"
     return 1
   }
+  # It may crash after its last line.
+  (("${PIPESTATUS[0]}" == 0)) || { printf 'error: %s did not end well\n' "$1"; return 1; }
 }
 export -f expect_output
 
@@ -33,10 +35,15 @@ export -f start_server
 
 stop_server() {  # stop_server <its output>
   kill -TERM "$server"
-  wait "$server"
+  has_stopped "$1"
+}
+
+# Its last line, and its exit: both servers end by themselves after SIGTERM, with 0, and may crash after that line.
+has_stopped() {  # has_stopped <its output>
+  wait "$server" || { printf 'error: the server ended with %d\n' "$?"; return 1; }
   [[ $(tail -n 1 "$1") == stopped ]]
 }
-export -f stop_server
+export -f stop_server has_stopped
 
 # Many connections are answered while another one stays open.
 echo_to_many() {  # echo_to_many <folder of the programs>
@@ -73,8 +80,7 @@ chat_of_two() {  # chat_of_two <folder of the programs>
   expect_lines 3 "Bob comes" "Ann: hello" "Bob goes"
   kill -TERM "$server"
   expect_lines 3 "the server stops"
-  wait "$server"
-  [[ $(tail -n 1 "$output") == stopped ]]
+  has_stopped "$output"
 }
 expect_lines() {  # expect_lines <descriptor> <line>...
   local descriptor=$1 line expected

@@ -139,9 +139,10 @@ start_server() {  # start_server <package> <argument>...
   done
 }
 
+# It ends by itself after SIGTERM, with 0, and may crash after its last line.
 stop_server() {  # stop_server <package>
   kill -TERM "$server"
-  wait "$server"
+  wait "$server" || { printf 'error: the server ended with %d\n' "$?"; return 1; }
   [[ $(tail -n 1 "$1/output") == stopped ]]
 }
 
