@@ -107,7 +107,7 @@ import Testing
       let watching = workers.indices.filter { workers[$0] == .watching }
       let isRight =
         machine.awake == awake && machine.searching == searching && machine.watcher == watching.first
-        && watching.count <= 1 && (!(machine.sharingPauses || machine.watchesRarely) || machine.watcher != nil)
+        && watching.count <= 1 && machine.checkInvariants()
         && Set(machine.sleeping) == Set(workers.indices.filter { workers[$0] == .asleep })
         // If one worker works and another one sleeps, then one searches or watches.
         && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty || mayLackWatcher && machine.lacksWatcher)

@@ -76,7 +76,7 @@ import Testing
           order.removeAll { $0 == last }
         }
         #expect((word == 0) == order.isEmpty)
-        if !machine.waiters.isEmpty { #expect(word & MutexStateMachine.mark != 0) }
+        #expect(machine.checkInvariants(word))
       }
     }
   }
@@ -115,6 +115,8 @@ import Testing
         default:
           if machine.tryAcquire(1) { taken += 1 }
         }
+        let someLeave = parties.contains { !$0.isOver && $0.model.cause == .cancelled }
+        #expect(machine.checkInvariants(someLeave: someLeave))
         let served = parties.filter { $0.wasServed && $0.model.cause != .cancelled }
         let given = served.reduce(taken) { $0 + $1.node.pointee.count }
         #expect(machine.available >= 0 && machine.available + given == total)
@@ -244,6 +246,8 @@ import Testing
           leaving.append(waiting.remove(at: index))
         }
         settle()
+        let someLeave = !leaving.isEmpty || waiting.contains { $0.model.cause == .cancelled }
+        #expect(machine.checkInvariants(someLeave: someLeave))
         #expect(writers <= 1 && (writers == 0 || readers == 0))
         #expect(machine.readers == readers && (machine.writer != .none) == (writers == 1))
         #expect(machine.knownReaders.ids.sorted() == reading.compactMap(\.coroutineID).sorted())
@@ -287,6 +291,7 @@ import Testing
             let party = round.remove(at: index)
             machine.withdraw(party.node)
           }
+          #expect(machine.checkInvariants())
           let queued = round.filter(\.node.pointee.wait.isQueued)
           #expect(machine.waiters.count == queued.count && queued.count < parties)
           #expect(!round.contains { $0.isWaiting && !$0.node.pointee.wait.isQueued })
@@ -321,6 +326,7 @@ import Testing
           _ = machine.withdraw(first.node)
         default: continue
         }
+        #expect(machine.checkInvariants())
         #expect(count > 0 || !parties.contains(where: \.isWaiting))
       }
     }
@@ -364,6 +370,7 @@ import Testing
           _ = machine.withdraw(party.node)
         default: continue
         }
+        #expect(machine.checkInvariants())
         #expect(machine.isMade == isMade)
         #expect(machine.maker == (maker.map { parties[$0].node.pointee.holder } ?? .none))
         #expect(maker != nil || !parties.contains(where: \.isWaiting))

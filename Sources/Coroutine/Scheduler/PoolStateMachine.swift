@@ -163,4 +163,10 @@ struct PoolStateMachine {
     }
     return sleeping + (watcher.map { [$0] } ?? [])
   }
+
+  /// Whether each worker does one thing, and what the watcher's next look ends has a watcher; for tests.
+  func checkInvariants() -> Bool {
+    Set(sleeping).count == sleeping.count && !sleeping.contains { $0 == watcher } && searching >= 0
+      && searching <= awake && (watcher != nil || !sharingPauses && !watchesRarely)
+  }
 }

@@ -28,6 +28,11 @@ struct BarrierStateMachine {
   mutating func withdraw(_ node: Node) {
     waiters.remove(node)
   }
+
+  /// Whether the invariant holds; for tests.
+  func checkInvariants() -> Bool {
+    waiters.count < parties
+  }
 }
 
 /// A waiter at a barrier.

@@ -46,6 +46,11 @@ struct MutexStateMachine {
     guard let nextHolder = waiters.popClaimed() else { return (0, nil) }
     return (nextHolder.pointee.holder.word | (waiters.isEmpty ? 0 : Self.mark), nextHolder)
   }
+
+  /// Whether the invariants hold while the word is this one; for tests.
+  func checkInvariants(_ word: UInt64) -> Bool {
+    word & Self.mark == 0 ? waiters.isEmpty : Self.holder(in: word) != .none
+  }
 }
 
 /// A waiter for a mutex.

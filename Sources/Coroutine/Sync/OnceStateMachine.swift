@@ -2,7 +2,7 @@
 
 /// The maker of a value, and the waiters for it. Pure: no lock, no switch.
 ///
-/// Invariant: there are no waiters without a maker.
+/// Invariants: there are no waiters without a maker, and there is no maker of a value that is there.
 struct OnceStateMachine {
   typealias Node = UnsafeMutablePointer<OnceNode>
 
@@ -47,6 +47,11 @@ struct OnceStateMachine {
   private mutating func appoint(_ node: Node) {
     node.pointee.mustMake = true
     (maker, makerBlock) = (node.pointee.holder, node.pointee.block)
+  }
+
+  /// Whether the invariants hold; for tests.
+  func checkInvariants() -> Bool {
+    maker == .none ? waiters.isEmpty : !isMade
   }
 }
 

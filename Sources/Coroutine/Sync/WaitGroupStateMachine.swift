@@ -31,4 +31,9 @@ struct WaitGroupStateMachine {
     waiters.remove(node)
     return .done
   }
+
+  /// Whether the invariant holds; for tests.
+  func checkInvariants() -> Bool {
+    count != 0 || waiters.isEmpty
+  }
 }
