@@ -119,6 +119,31 @@ private func startLabelled(_ channel: Channel<Int>) -> Coroutine<Int, any Error>
 }
 private let startLabelledLine = #line - 2
 
+private struct Order {
+  var price: Int
+  var count: Int
+}
+
+/// The optimiser's form of it takes the price, and no structure.
+@inline(never)
+private func priced(_ order: Order, _ channel: Channel<Int>) throws -> Int {
+  try channel.receive() + order.price
+}
+
+private func startPriced(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "priced") { try priced(Order(price: Int(getpid()), count: 2), channel) ^ 5 }
+}
+
+/// The optimiser's form of it leaves it to its caller to release the numbers.
+@inline(never)
+private func counted(_ numbers: consuming [Int], _ channel: Channel<Int>) throws -> Int {
+  try channel.receive() + numbers.count
+}
+
+private func startCounted(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
+  Coroutine.immediate(name: "counted") { try counted(Array(0..<Int(getpid() & 7)), channel) &* 7 }
+}
+
 private func startThunk(_ channel: Channel<Int>) -> Coroutine<Int, any Error> {
   Coroutine.immediate(name: "thunk") { try apply { try descend(0, channel) }.count }
 }
@@ -144,10 +169,10 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
 @Suite(.ownThreads) struct BacktraceTests {
   let channel = Channel<Int>(name: "numbers")
 
-  /// Sends to the coroutine until it ends.
-  private func finish(_ coroutine: Coroutine<Int, any Error>) throws {
+  /// Sends to the coroutines until they have ended.
+  private func finish(_ coroutines: Coroutine<Int, any Error>...) throws {
     let sender = Coroutine { while true { try channel.send(1) } }
-    _ = try coroutine.getBlocking()
+    for coroutine in coroutines { _ = try coroutine.getBlocking() }
     channel.close()
     #expect(throws: ChannelClosed<Int>.self) { try sender.getBlocking() }
   }
@@ -247,6 +272,14 @@ nonisolated(unsafe) private var pendingComparison: (() -> Void)?
         Step("labelled(_:_:)", labelledLine + 3), Step("closure #1 in startLabelled(_:)", startLabelledLine),
       ])
     try finish(coroutine)
+  }
+
+  @Test func aFunctionThatTakesItsParametersOtherwiseIsThereOnce() throws {
+    let (pricing, counting) = (startPriced(channel), startCounted(channel))
+    let dump = try CoroutineDump.capture()
+    #expect(dump[pricing.id]?.steps.map(\.function) == ["priced(_:_:)", "closure #1 in startPriced(_:)"])
+    #expect(dump[counting.id]?.steps.map(\.function) == ["counted(_:_:)", "closure #1 in startCounted(_:)"])
+    try finish(pricing, counting)
   }
 
   @Test func aCallbackOfTheCLibraryIsUnwoundThrough() throws {
