@@ -90,19 +90,23 @@
     private func placeAfterWait(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
       let begin = ContinuousClock.now
       let deadline = WaitDeadline.after(timeout)
-      repeat {
+      while true {
         try waitUntilWritable(until: deadline, timeout)
-        // One of another scheduler that has begun at once on the loop goes on elsewhere.
+        // One of another scheduler that has begun at once on the loop goes on elsewhere, after that or after the yield: there
+        // nothing may be asked of the handler, nor changed, that belongs to the loop.
         guard handler.eventLoop.inEventLoop else { return nil }
         // Of others that have waited, and were first.
         handler.giveWritten()
+        if handler.takesMessages { return try handler.placeInTurn() }
+        guard handler.isFull else { continue }
         // A handler of the pipeline, which has one of the messages, has begun this coroutine: it has to go on first.
-        if handler.isFull {
-          if let timeout, ContinuousClock.now - begin >= timeout { throw TimeoutError(after: timeout) }
-          Coroutine.yield()
+        if let timeout, ContinuousClock.now - begin >= timeout { throw TimeoutError(after: timeout) }
+        // Pinned, it can't leave the thread to that handler, and would ask for ever: its message is one more than there may be.
+        if CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")._withUnsafeGuaranteedRef({ $0.isPinned }) {
+          return try handler.placeInTurn()
         }
-      } while !handler.takesMessages
-      return try handler.placeInTurn()
+        Coroutine.yield()
+      }
     }
 
     /// Writes a message from another thread than the loop's.

@@ -121,6 +121,41 @@ let writingChecks = [
     try expect("order", log.all, ["passed on", "written"])
   },
 
+  Check("aWriterOfThePoolThatHasToWaitForAHandlerGoesOnThere") {
+    let asker = Asker()
+    let log = Log()
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(asker) }
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      asker.atFirst {
+        // The turn has ended, and no coroutine runs: this one is the pool's, and begins on the loop's thread.
+        Coroutine.immediate {
+          for _ in 0..<4 { try server.write(text("c")) }
+          log.add(server.eventLoop.inEventLoop ? "on the loop" : "on the pool")
+          server.close()
+        }
+        log.add("passed on")
+      }
+      try server.write(text("a"))
+    }.get()
+    try expect("bytes", try client.countToEnd(), 5)
+    try expect("order", log.all, ["passed on", "on the pool"])
+  },
+
+  Check("aPinnedWriterThatAHandlerHasBegunDoesNotWaitForIt") {
+    let asker = Asker()
+    let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(asker) }
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      asker.atFirst {
+        Coroutine.immediate(on: .eventLoop(server.eventLoop)) {
+          try withThreadPinned { for _ in 0..<5 { try server.write(text("c")) } }
+          server.close()
+        }
+      }
+      try server.write(text("a"))
+    }.get()
+    try expect("bytes", try client.countToEnd(), 6)
+  },
+
   Check("aReaderDoesNotRunOnTopOfAHandlerThatHasAMessage") {
     // By a handler's code, which is in no turn; by another thread.
     let ways: [@Sendable (Bytes) throws -> Void] = [

@@ -71,3 +71,8 @@ public func withThreadPinned<Result: ~Copyable, Failure: Error>(
   }
   return try body()
 }
+
+extension CoroutineCore {
+  /// Whether its code runs in `withThreadPinned`.
+  package final var isPinned: Bool { restraint.pins > 0 }
+}
