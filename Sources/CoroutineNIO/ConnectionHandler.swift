@@ -35,7 +35,8 @@
     @exclusivity(unchecked) private var hasEnded = false
     /// Whether the scheduler is going to end its turn, and the handler after it.
     @exclusivity(unchecked) private var isListed = false
-    @exclusivity(unchecked) private var isClosing = false
+    /// Whether this side's half has ended, or will when what was written is sent: what is written now would come behind that.
+    @exclusivity(unchecked) private var isOutputEnded = false
     /// Whether a message or an event has come through the pipeline, either way: then a handshake, if there is one, is over.
     @exclusivity(unchecked) private var isUsed = false
     @exclusivity(unchecked) private var hasQuiesced = false
@@ -56,6 +57,8 @@
     @exclusivity(unchecked) private var cutOff: Scheduled<Void>?
     /// Of a stream: how many writes are not with the system yet.
     @exclusivity(unchecked) private var unsentCount = 0
+    /// Whether it is to be closed. Then `isOutputEnded`, too.
+    @exclusivity(unchecked) private var isClosing = false
     /// What a handler has reported, first.
     @exclusivity(unchecked) private(set) var failure: (any Error)?
     /// Called once, when the channel is active.
@@ -128,9 +131,13 @@
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-      if case .inputClosed = event as? ChannelEvent {
+      switch event as? ChannelEvent {
+      case .inputClosed:
         isInputClosed = true
         endReading()
+      // Other code has ended this half: NIO refuses what comes now, and a write of a turn would not learn of that.
+      case .outputClosed: isOutputEnded = true
+      default: break
       }
       if event is ChannelShouldQuiesceEvent {
         // The listener's `serve` sends one, and then `serveStreams` does. The handlers of a protocol may take the second one for an
@@ -190,11 +197,17 @@
     /// Whether it takes none any more.
     var isGone: Bool { hasEnded || context == nil }
 
+    /// What a write throws now; `nil`: nothing.
+    var refusal: (any Error)? {
+      guard !isGone, !isClosing else { return closedError }
+      return isOutputEnded ? ChannelError.outputClosed : nil
+    }
+
     /// Where a coroutine of the loop writes a message, at once: the pipeline gets it when the turn ends.
     @inline(__always)
     func placeInTurn() throws -> UnsafeMutablePointer<NIOAny> {
       eventLoop.assertInEventLoop()
-      guard !isGone else { throw closedError }
+      guard !isGone, !isOutputEnded else { throw refusal ?? closedError }
       return place(promise: nil)
     }
 
@@ -206,7 +219,7 @@
 
     /// At once. While a handler of the pipeline has a message, it comes behind that.
     func write(_ message: NIOAny, promise: EventLoopPromise<Void>?) {
-      guard context != nil else { return refuse(promise) }
+      guard !isGone, !isOutputEnded else { return refuse(promise) }
       place(promise: promise).initialize(to: message)
       giveWritten()
     }
@@ -278,10 +291,12 @@
     /// Closes this side's half when all is sent.
     func closeOutput(promise: EventLoopPromise<Void>) {
       guard let context else { return refuse(promise) }
-      // A handler that has a message asks for it: behind that, and the others.
-      if isGiving { return context.eventLoop.assumeIsolated().execute { self.closeOutput(promise: promise) } }
       // It would take this for an abort.
       guard kind != .stream else { return promise.fail(ChannelError.operationUnsupported) }
+      // What was written before still goes; nothing is put behind it from now on.
+      isOutputEnded = true
+      // A handler that has a message asks for it: behind that, and the others.
+      if isGiving { return context.eventLoop.assumeIsolated().execute { self.closeOutput(promise: promise) } }
       flush()
       // Behind the end of the peer's half, NIO would close the channel at once, and discard the rest.
       if isInputClosed, !isAllSent(by: context.channel) { return waitUntilSent(promise, on: context.eventLoop) }
@@ -289,6 +304,8 @@
       closed.futureResult.assumeIsolated().whenComplete { result in
         // All was sent; but the peer's half has ended meanwhile, so that NIO has closed the channel as a whole.
         if self.isInputClosed, case .failure(ChannelError.outputClosed) = result { return promise.succeed() }
+        // It has no halves, and goes on as before.
+        if case .failure(ChannelError.operationUnsupported) = result { self.isOutputEnded = self.isClosing }
         promise.completeWith(result)
       }
       context.close(mode: .output, promise: closed)
@@ -319,7 +336,7 @@
     /// What operations throw once it is closed. On the loop's thread, and on others from then on.
     var closedError: any Error { failure ?? ChannelError.ioOnClosedChannel }
 
-    private func refuse(_ promise: EventLoopPromise<Void>?) { promise?.fail(closedError) }
+    private func refuse(_ promise: EventLoopPromise<Void>?) { promise?.fail(refusal ?? closedError) }
 
     /// Closes it as `close` does, for an owner that has gone: no other could cut off a peer that takes nothing.
     func close(within limit: TimeAmount) {
@@ -331,6 +348,7 @@
     func close() {
       guard let context, !isClosing else { return }
       isClosing = true
+      isOutputEnded = true
       if kind == .stream {
         flush()
         return closeIfSent()

@@ -88,6 +88,8 @@
     }
 
     private func placeAfterWait(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
+      // Whether there is room is of no interest then.
+      if handler.eventLoop.inEventLoop, let refusal = handler.refusal { throw refusal }
       let begin = ContinuousClock.now
       let deadline = WaitDeadline.after(timeout)
       while true {
@@ -118,7 +120,7 @@
       // cancel would only hide whether it was done.
       try withCancellationShield {
         try eventLoop.submit { [handler] in
-          guard !handler.isGone else { throw handler.closedError }
+          if let refusal = handler.refusal { throw refusal }
           handler.write(message.data, promise: nil)
         }.get()
       }

@@ -122,8 +122,9 @@
     /// - Parameters:
     ///   - message: what is written.
     ///   - timeout: how long to wait at most until the channel takes it; zero or less: not at all; `nil`: for ever.
-    /// - Throws: `CancellationError`, `TimeoutError`, and has written nothing; once the channel is closed, what a handler has
-    ///   reported, or `ChannelError.ioOnClosedChannel`.
+    /// - Throws: `CancellationError`, `TimeoutError`, and has written nothing; after `finishWriting()`
+    ///   `ChannelError.outputClosed`; after `close()`, or once the channel is closed, what a handler has reported, or
+    ///   `ChannelError.ioOnClosedChannel`.
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @inlinable
     @available(*, noasync, message: "call it in a coroutine")
@@ -142,14 +143,18 @@
     /// - Parameters:
     ///   - message: what is written.
     ///   - timeout: how long to wait at most; `nil`: for ever.
-    /// - Throws: `CancellationError`, `TimeoutError`: then the message may still be sent; the error of the write; once the
-    ///   channel is closed, what a handler has reported, or `ChannelError.ioOnClosedChannel`.
+    /// - Throws: `CancellationError`, `TimeoutError`: then the message may still be sent; the error of the write; after
+    ///   `finishWriting()` `ChannelError.outputClosed`; after `close()`, or once the channel is closed, what a handler has
+    ///   reported, or `ChannelError.ioOnClosedChannel`.
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
     public func writeAndFlush(_ message: Outbound, timeout: Duration? = nil) throws {
       defer { withExtendedLifetime(self) {} }
       let deadline = WaitDeadline.after(timeout)
-      if eventLoop.inEventLoop { storage.handler.giveWritten() }
+      if eventLoop.inEventLoop {
+        if let refusal = storage.handler.refusal { throw refusal }
+        storage.handler.giveWritten()
+      }
       try storage.waitUntilWritable(until: deadline, timeout)
       let written = eventLoop.makePromise(of: Void.self)
       let message = OutboundMessage(NIOAny(message))
@@ -184,7 +189,8 @@
       try ended.futureResult.get()
     }
 
-    /// Closes the channel when what was written is sent, and returns at once. Callable from any thread; again: without effect.
+    /// Closes the channel when what was written is sent, and returns at once: what is written after that is refused. Callable
+    /// from any thread; again: without effect.
     ///
     /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient. A
     /// connection that goes without having been closed is closed in this way, and cuts such a peer off after 30 seconds.

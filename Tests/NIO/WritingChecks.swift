@@ -65,7 +65,12 @@ let writingChecks = [
   },
 
   Check("aHandlerThatAsksForTheOthersWhileItHasAMessageKeepsTheirOrder") {
-    let asks: [@Sendable (Bytes) -> Void] = [{ $0.flush() }, { _ = $0.channel }, { $0.close() }]
+    let asks: [@Sendable (Bytes) -> Void] = [
+      { $0.flush() }, { _ = $0.channel }, { $0.close() },
+      { server in
+        _ = Coroutine.immediate(on: .eventLoop(server.eventLoop)) { try server.finishWriting() }
+      },
+    ]
     for ask in asks {
       let asker = Asker()
       let (client, server) = try makePair { try $0.pipeline.syncOperations.addHandler(asker) }
@@ -154,6 +159,38 @@ let writingChecks = [
       try server.write(text("a"))
     }.get()
     try expect("bytes", try client.countToEnd(), 6)
+  },
+
+  Check("behindTheEndOfWritingOrTheCloseAWriteIsRefused") {
+    let ends: [@Sendable (Bytes) throws -> Void] = [
+      { try $0.finishWriting() }, { $0.close() },
+      { try $0.channel.close(mode: .output).get() },
+    ]
+    for end in ends {
+      let (client, server) = try makePair(halves: true)
+      let write: @Sendable () throws -> Void = {
+        try expectError(ChannelError.self) { try server.write(text("late")) }
+        try expectError(ChannelError.self) { try server.writeAndFlush(text("late")) }
+      }
+      try Coroutine(on: .eventLoop(server.eventLoop)) {
+        try server.write(text("before"))
+        try end(server)
+        try write()
+      }.get()
+      try Coroutine(on: .pool) { try write() }.get()
+      try expect("what arrives", try client.readText(100), "before")
+      client.close()
+    }
+  },
+
+  Check("aWriteIsRefusedAlsoWhereThePeerHoldsUpTheEnd") {
+    let (client, server) = try makePair(highWatermark: 1, halves: true)
+    try Coroutine(on: .eventLoop(server.eventLoop)) {
+      try server.write(ByteBuffer(repeating: 1, count: 16 << 20))
+      server.close()
+      try expectError(ChannelError.self) { try server.write(text("late")) }
+    }.get()
+    try expect("bytes", try client.countToEnd(), 16 << 20)
   },
 
   Check("aReaderDoesNotRunOnTopOfAHandlerThatHasAMessage") {
