@@ -312,10 +312,13 @@
     }
 
     /// Whether the system has taken all that was flushed.
-    private func isAllSent(by channel: any NIOCore::Channel) -> Bool {
+    private func isAllSent(by channel: any NIOCore::Channel) -> Bool { unsentBytes(of: channel) == 0 }
+
+    /// What the system has not taken; zero also where the channel does not tell.
+    private func unsentBytes(of channel: any NIOCore::Channel) -> Int {
       // Other channels with halves, such as those of SSH, need not know the option.
-      guard ConnectionKind(of: channel) == .whole, let options = channel.syncOptions else { return true }
-      return (try? options.getOption(.bufferedWritableBytes)) ?? 0 == 0
+      guard ConnectionKind(of: channel) == .whole, let options = channel.syncOptions else { return 0 }
+      return (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }
 
     /// Nothing tells of it: so this looks again and again, ever less often.
@@ -338,11 +341,25 @@
 
     private func refuse(_ promise: EventLoopPromise<Void>?) { promise?.fail(refusal ?? closedError) }
 
-    /// Closes it as `close` does, for an owner that has gone: no other could cut off a peer that takes nothing.
-    func close(within limit: TimeAmount) {
+    /// Closes it as `close` does, for an owner that has gone: no other could cut off a peer that takes nothing in such a time.
+    func close(cuttingOffAfter limit: TimeAmount) {
       close()
-      guard let context, cutOff == nil else { return }
-      cutOff = context.eventLoop.assumeIsolated().scheduleTask(in: limit) { self.context?.close(promise: nil) }
+      if let context, cutOff == nil { cutOffLater(ifNothingIsSentIn: limit, context) }
+    }
+
+    /// Looks after that time whether the system has taken something, and gives the rest as much time, if so.
+    private func cutOffLater(ifNothingIsSentIn limit: TimeAmount, _ context: ChannelHandlerContext) {
+      let before = amountUnsent(context.channel)
+      cutOff = context.eventLoop.assumeIsolated().scheduleTask(in: limit) {
+        guard let context = self.context else { return }
+        guard self.amountUnsent(context.channel) < before else { return context.close(promise: nil) }
+        self.cutOffLater(ifNothingIsSentIn: limit, context)
+      }
+    }
+
+    /// In bytes; of a stream, in messages.
+    private func amountUnsent(_ channel: any NIOCore::Channel) -> Int {
+      kind == .stream ? unsentCount : unsentBytes(of: channel)
     }
 
     func close() {

@@ -161,7 +161,7 @@
         handler.elements.close()
         while case .received = handler.elements.tryReceive() {}
       }
-      if !handler.writability.isClosed { handler.onLoopSoon { $0.close(within: .seconds(30)) } }
+      if !handler.writability.isClosed { handler.onLoopSoon { $0.close(cuttingOffAfter: .seconds(30)) } }
     }
   }
 

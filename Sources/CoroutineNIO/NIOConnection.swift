@@ -33,7 +33,7 @@
   /// While more than the channel's high watermark is not sent yet, writing suspends. A message counts when it reaches the pipeline.
   /// So three messages of a turn may come on top; one, once the channel has been over its watermark.
   ///
-  /// Copies are the same connection. With the last one the channel is closed.
+  /// Copies are the same connection. With the last one the channel is closed, as by `close()`.
   public struct NIOConnection<Inbound: Sendable, Outbound: Sendable>: Sendable {
     @usableFromInline let storage: ConnectionStorage
 
@@ -192,8 +192,9 @@
     /// Closes the channel when what was written is sent, and returns at once: what is written after that is refused. Callable
     /// from any thread; again: without effect.
     ///
-    /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient. A
-    /// connection that goes without having been closed is closed in this way, and cuts such a peer off after 30 seconds.
+    /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient. When
+    /// the last copy of the connection goes, it is closed in this way, if it was not before; from then on a peer is cut off
+    /// when the system could send nothing of the rest for 30 seconds. (Of a stream: none of the messages.)
     public func close() { onLoopIfOpen { $0.close() } }
 
     /// A channel that is closed may have a loop that is shut down, and takes nothing.

@@ -146,9 +146,22 @@ let connectionChecks = [
     let (client, server) = try makePair(highWatermark: 1)
     let piece = ByteBuffer(repeating: 7, count: 1 << 20)
     try expectError(TimeoutError.self) { while true { try client.write(piece, timeout: .milliseconds(10)) } }
-    client.storage.onLoopSoon { $0.close(within: .milliseconds(1)) }
+    client.storage.onLoopSoon { $0.close(cuttingOffAfter: .milliseconds(1)) }
     try wait(until: { client.isClosed })
     _ = server
+  },
+
+  Check("aConnectionWithoutAnOwnerCutsOffNoPeerThatGoesOnReading") {
+    let (client, server) = try makePair(highWatermark: 64 << 20)
+    try server.write(ByteBuffer(repeating: 1, count: 32 << 20))
+    server.storage.onLoopSoon { $0.close(cuttingOffAfter: .milliseconds(300)) }
+    // Each read is of some 64 KiB at most: it takes a multiple of the time.
+    var count = 0
+    while let bytes = try client.read() {
+      count += bytes.readableBytes
+      try Coroutine.sleep(for: .milliseconds(3))
+    }
+    try expect("bytes", count, 32 << 20)
   },
 
   Check("aSlowReaderHoldsUpAWriterOfTheLoop") {
