@@ -78,6 +78,8 @@
 
     private final func openIfFew() {
       guard elements.count + Int(announcedCount.load(ordering: .sequentiallyConsistent)) <= few else { return }
+      // At the end nothing is held, and the loop may be shut down: a reader that takes the rest is not to ask it for anything.
+      guard !elements.isClosed else { return }
       if eventLoop.inEventLoop { open() } else { eventLoop.execute { self.open() } }
     }
 

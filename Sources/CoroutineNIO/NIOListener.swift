@@ -208,7 +208,8 @@
     deinit { close() }
 
     func close() {
-      channel.close(promise: nil)
+      // One that is closed may have a loop that is shut down, and takes nothing.
+      if channel.isActive { channel.close(promise: nil) }
       accepted.elements.close()
       // With the last copy of each, it is closed.
       while case .received = accepted.elements.tryReceive() {}

@@ -1,8 +1,9 @@
 import Coroutine
-import CoroutineNIO
 import Glibc
 import NIOCore
 import NIOPosix
+
+@testable import CoroutineNIO
 
 /// Coroutines of a loop share what is bound to it. One that suspends inside of an access to a variable has it open all the same.
 let overlapChecks = [
@@ -59,6 +60,28 @@ let programs: [String: @Sendable () throws -> Void] = [
     let loop = group.next()
     let items = try loop.submit { NIOLoopBoundBox([3, 1, 2], eventLoop: loop) }.get()
     try Coroutine(on: .eventLoop(loop)) { try hold(items) { on(.pool) {} } }.get()
+  },
+
+  // NIO tells of what a loop that is shut down is asked for, on the standard error.
+  "survivors": {
+    func makeSurvivors() throws -> (NIOListener<ByteBuffer, ByteBuffer>, Bytes) {
+      let own = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+      let bootstrap = ServerBootstrap(group: own)
+        .childChannelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 1))
+      let listener = try NIOListener(bootstrap, host: "127.0.0.1", port: 0) {
+        try Bytes(wrapping: $0)
+      }
+      let client = try connect(listener)
+      let server = try listener.accept()
+      // More than it reads ahead: it does not ask for more, and goes on where this is read.
+      try client.writeAndFlush(text(String(repeating: "x", count: 1000)))
+      while server.storage.handler.elements.count < 10 { try Coroutine.sleep(for: .milliseconds(1)) }
+      try blocking { try own.syncShutdownGracefully() }
+      return (listener, server)
+    }
+    let (listener, server) = try makeSurvivors()
+    try expect("what was read before the end", try server.countToEnd() >= 10)
+    listener.close()
   },
 
   "shortage": {

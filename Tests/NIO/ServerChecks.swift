@@ -352,6 +352,11 @@ let serverChecks = [
     withExtendedLifetime(bootstrap) {}
   },
 
+  Check("whatOutlivesItsLoopsAsksThemForNothing") {
+    let (status, text) = try run("survivors")
+    try expect("an end in silence, but \(status): \(text)", status == 0 && !text.contains("shut down"))
+  },
+
   Check("whoCannotConnectLearnsWhy") {
     let listener = try listen()
     let port = listener.localAddress?.port ?? 0
