@@ -3,6 +3,7 @@
 #if NIO
   import Context
   import Coroutine
+  import CoroutineLibc
   import NIOCore
   import Synchronization
 
@@ -40,8 +41,8 @@
     /// Whether a message or an event has come through the pipeline, either way: then a handshake, if there is one, is over.
     @exclusivity(unchecked) private var isUsed = false
     @exclusivity(unchecked) private var hasQuiesced = false
-    /// Whether the peer has ended its half, and the channel goes on.
-    @exclusivity(unchecked) private var isInputClosed = false
+    /// Whether what comes is dropped, until the peer's end.
+    @exclusivity(unchecked) private var isLeaving = false
     private let fill: (ErasedMessage, NIOAny) -> Void
     /// Of the reader that came last. For any thread.
     let reader: TurnMemory
@@ -59,6 +60,10 @@
     @exclusivity(unchecked) private var unsentCount = 0
     /// Whether it is to be closed. Then `isOutputEnded`, too.
     @exclusivity(unchecked) private var isClosing = false
+    /// Whether the peer has ended its half, and the channel goes on.
+    @exclusivity(unchecked) private var isInputClosed = false
+    /// How often the channel may still read for nothing but the peer's end.
+    @exclusivity(unchecked) private var leavingReads = 64
     /// What a handler has reported, first.
     @exclusivity(unchecked) private(set) var failure: (any Error)?
     /// Called once, when the channel is active.
@@ -108,6 +113,7 @@
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       isUsed = true
+      guard !isLeaving else { return }
       guard kind != .ofStreams else { return context.fireChannelRead(data) }
       if !isPrefetched { prefetch() }
       let message = scheduler.emptyMessage()
@@ -125,6 +131,7 @@
 
     func channelReadComplete(context: ChannelHandlerContext) {
       isPrefetched = false
+      guard !isLeaving else { return readWhileLeaving(context) }
       scheduler.runReader()
       // A handler behind this one has read something only where messages are streams.
       if kind == .ofStreams { context.fireChannelReadComplete() }
@@ -374,8 +381,43 @@
       guard isUsed || !written.isEmpty || !isAllSent(by: context.channel) else { return context.close(promise: nil) }
       // The half that writes is closed when all is sent; where a channel has no halves, at once.
       let sent = context.eventLoop.makePromise(of: Void.self)
-      sent.futureResult.assumeIsolated().whenComplete { _ in self.context?.close(promise: nil) }
+      sent.futureResult.assumeIsolated().whenComplete { result in
+        if case .success = result { self.takeLeave() } else { self.context?.close(promise: nil) }
+      }
       closeOutput(promise: sent)
+    }
+
+    /// Closes it when its half has ended: as soon as the peer's has, too, if the close would keep the peer from what was written.
+    /// If bytes have come that were not read, the kernel drops what it has not sent yet, and resets the connection.
+    ///
+    /// What comes meanwhile is dropped; that it is the peer's end NIO notices by itself, and closes the channel, whether or not
+    /// `allowRemoteHalfClosure` is set. A peer that goes on has a second, or 64 reads. One that is quiet gets its end by the close.
+    private func takeLeave() {
+      guard let context, !hasEnded else { return }
+      guard !isInputClosed, hasUnread(context) else { return context.close(promise: nil) }
+      isLeaving = true
+      // Readers find the end behind what was read ahead.
+      open()
+      endReading()
+      // That of an owner which has gone would come later.
+      cutOff?.cancel()
+      cutOff = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) { self.context?.close(promise: nil) }
+    }
+
+    /// Whether it is a socket, and has something for which no reader has asked: here or in the kernel.
+    private func hasUnread(_ context: ChannelHandlerContext) -> Bool {
+      guard ConnectionKind(of: context.channel) == .whole else { return false }
+      let hasBytes = try? context.pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
+        var byte: UInt8 = 0
+        return recv($0, &byte, 1, CInt(MSG_PEEK)) > 0
+      }
+      guard let hasBytes else { return false }
+      return hasBytes || (kind == .whole && elements.count > 0)
+    }
+
+    private func readWhileLeaving(_ context: ChannelHandlerContext) {
+      leavingReads -= 1
+      if leavingReads == 0 { context.close(promise: nil) }
     }
 
     /// The promise of a write. Those of a stream are counted until they are sent.

@@ -83,7 +83,8 @@
       if eventLoop.inEventLoop { open() } else { eventLoop.execute { self.open() } }
     }
 
-    private final func open() {
+    /// On the loop's thread.
+    final func open() {
       isShut.store(false, ordering: .sequentiallyConsistent)
       held.take()?.read()
     }

@@ -192,6 +192,11 @@
     /// Closes the channel when what was written is sent, and returns at once: what is written after that is refused. Callable
     /// from any thread; again: without effect.
     ///
+    /// TCP resets a connection that is closed while bytes have come that were not read, and what was written, and was not sent
+    /// by then, is lost. So if there are such bytes, or messages that nobody has taken, this side's half is ended first, and what
+    /// comes is dropped until the peer's end; for a second at most, or 64 reads of the channel. A peer that begins to send only
+    /// then is for the caller: `finishWriting()`, and `read()` until it gives `nil`.
+    ///
     /// A peer that does not read what was written keeps the channel open. `channel.close(promise: nil)` is not so patient. When
     /// the last copy of the connection goes, it is closed in this way, if it was not before; from then on a peer is cut off
     /// when the system could send nothing of the rest for 30 seconds. (Of a stream: none of the messages.)

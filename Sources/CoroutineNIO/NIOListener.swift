@@ -132,7 +132,12 @@
     /// ```
     ///
     /// The coroutines are named after their peers. When a handler has returned or thrown, what it has written is sent, and
-    /// the connection closed. An error of one never ends the others.
+    /// the connection closed, by `close()`: also a client that still sends gets its answer. An error of one never ends the
+    /// others.
+    ///
+    /// A client that ends its half before it has the answer does not get it, unless the bootstrap has the option
+    /// `childChannelOption(.allowRemoteHalfClosure, value: true)`: without it NIO closes a channel as a whole at the end of the
+    /// peer's half. With it `read()` gives `nil` then, and the handler may go on writing.
     ///
     /// When it is cancelled, or the listener closed, it takes no more connections. The pipelines of those that run get a
     /// `ChannelShouldQuiesceEvent`: NIO's handlers for HTTP/1.1 then close those that are between two requests, and the others

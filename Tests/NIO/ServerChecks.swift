@@ -138,6 +138,41 @@ let serverChecks = [
     try expect("greeting", String(buffer: try client.readBytes(100)), "greeting")
   },
 
+  Check("anAnswerReachesAClientThatStillSends") {
+    for halves in [false, true] {
+      let listener = try listen(highWatermark: 64 << 20, halves: halves)
+      let server = Coroutine(on: .pool) {
+        try listener.serve { connection in
+          // The rest is more than the channel reads ahead.
+          _ = try connection.read()
+          try connection.write(ByteBuffer(repeating: 1, count: 4 << 20))
+        }
+      }
+      let client = try connect(listener, halves: halves)
+      try client.write(ByteBuffer(repeating: 2, count: 1 << 19))
+      try expect("bytes", try client.countToEnd(), 4 << 20)
+      client.close()
+      server.cancel()
+      try server.join()
+    }
+  },
+
+  Check("aClientThatNeverStopsSendingIsLeftInTheEnd") {
+    let listener = try listen()
+    let server = Coroutine(on: .pool) {
+      try listener.serve { connection in
+        _ = try connection.read()
+        try connection.write(text("too much"))
+      }
+    }
+    let client = try connect(listener, halves: true)
+    try expectError((any Error).self) {
+      while true { try client.write(ByteBuffer(repeating: 2, count: 1 << 16)) }
+    }
+    server.cancel()
+    try server.join()
+  },
+
   Check("aConnectionWithoutAMessageIsClosedAtOnce") {
     let listener = try listen { try $0.pipeline.syncOperations.addHandler(HalfKeeper()) }
     let server = Coroutine(on: .pool) {
