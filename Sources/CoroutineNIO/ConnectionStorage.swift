@@ -74,12 +74,12 @@
       if handler.eventLoop.inEventLoop, isKnownUniquelyReferenced(&message) { handler.scheduler.keep(consume message) }
     }
 
-    /// Waits until there is room, and returns where to write a message at once. `nil` on another thread than the loop's: then
-    /// it has to be submitted.
+    /// Waits until there is room, and returns where to write a message at once. `nil` on another thread than the loop's: there
+    /// it has to be submitted, which waits, too.
     @usableFromInline
     func placeToWrite(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
       defer { withExtendedLifetime(owner) {} }
-      guard handler.eventLoop.inEventLoop else { return try placeAfterWait(timeout) }
+      guard handler.eventLoop.inEventLoop else { return nil }
       let core = CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")
       // So that it is known whether there is room after those.
       handler.giveIfMany()
@@ -89,7 +89,7 @@
 
     private func placeAfterWait(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
       // Whether there is room is of no interest then.
-      if handler.eventLoop.inEventLoop, let refusal = handler.refusal { throw refusal }
+      if let refusal = handler.refusal { throw refusal }
       let begin = ContinuousClock.now
       let deadline = WaitDeadline.after(timeout)
       while true {
@@ -111,18 +111,35 @@
       }
     }
 
-    /// Writes a message from another thread than the loop's.
+    /// Writes a message from another thread than the loop's, when there is room.
     @usableFromInline
-    func submit(_ message: consuming NIOAny) throws {
+    func submit(_ message: consuming NIOAny, _ timeout: Duration?) throws {
       defer { withExtendedLifetime(owner) {} }
       let message = OutboundMessage(message)
-      // Suspended until it is there: so a coroutine that runs elsewhere can't have more on the way than the loop has seen. A
-      // cancel would only hide whether it was done.
+      let deadline = WaitDeadline.after(timeout)
+      // Of several that have waited, others may have been faster.
+      repeat { try waitUntilWritable(until: deadline, timeout) } while try !isTaken(message)
+    }
+
+    /// Has the loop write a message, if there is room. Suspended until that is so: a coroutine that runs elsewhere can't have more
+    /// on the way than the loop has seen. A cancel would only hide whether it was done.
+    private func isTaken(_ message: OutboundMessage) throws -> Bool {
       try withCancellationShield {
-        try eventLoop.submit { [handler] in
-          if let refusal = handler.refusal { throw refusal }
-          handler.write(message.data, promise: nil)
-        }.get()
+        let core = CoroutineCore.running(for: "NIOConnection.write(_:)")
+        let wait = OutcomeWait<Bool>(of: core)
+        handler.eventLoop.execute { [handler] in
+          let outcome = Result<Bool, any Error> {
+            if let refusal = handler.refusal { throw refusal }
+            guard !handler.isHeldUp else { return false }
+            handler.write(message.data, promise: nil)
+            return true
+          }
+          _ = wait.settle(outcome)
+        }
+        // A loop that is shut down drops it, and nobody would end the wait. It has closed the channel before: where that is open
+        // here, the loop was not shut down yet, and runs it.
+        guard !handler.writability.isClosed else { throw handler.closedError }
+        return try wait.value(core, as: .promise, until: WaitDeadline.never, timeout: nil)
       }
     }
 

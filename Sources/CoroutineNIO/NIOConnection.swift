@@ -31,7 +31,8 @@
   /// `channel`. A handler of the pipeline that does one of these while it gets a message has the others behind that.
   ///
   /// While more than the channel's high watermark is not sent yet, writing suspends. A message counts when it reaches the pipeline.
-  /// So three messages of a turn may come on top; one, once the channel has been over its watermark.
+  /// So three messages of a turn may come on top; one, once the channel has been over its watermark. However many coroutines
+  /// of other schedulers write, they add one.
   ///
   /// Copies are the same connection. With the last one the channel is closed, as by `close()`.
   public struct NIOConnection<Inbound: Sendable, Outbound: Sendable>: Sendable {
@@ -134,7 +135,7 @@
         // Past the coroutine's stack. Nothing comes between: the end of the connection would give the pipeline what is not there yet.
         place.initialize(to: NIOAny(message))
       } else {
-        try storage.submit(NIOAny(message))
+        try storage.submit(NIOAny(message), timeout)
       }
     }
 

@@ -64,6 +64,37 @@ let writingChecks = [
     try expect("at most", counter.most.load(ordering: .relaxed), 33)
   },
 
+  Check("writersOfThePoolDoNotPassTheWatermarkTogether") {
+    let counter = WriteCounter()
+    let (client, server) = try makePair(highWatermark: 10) { try $0.pipeline.syncOperations.addHandler(counter) }
+    let writers = (0..<50).map { _ in
+      Coroutine(on: .pool) { try server.write(ByteBuffer(repeating: 1, count: 11)) }
+    }
+    for writer in writers { try writer.get() }
+    server.close()
+    try expect("bytes", try client.countToEnd(), 550)
+    try expect("at most", counter.most.load(ordering: .relaxed), 11)
+  },
+
+  Check("aWriteThatRacesWithTheEndOfItsLoopEnds") {
+    let listener = try listen()
+    guard let address = listener.localAddress else { throw Unexpected(description: "no address") }
+    for _ in 0..<20 {
+      let own = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+      let client = try ClientBootstrap(group: own).connect(to: address) { try Bytes(wrapping: $0) }
+      let server = try listener.accept()
+      let reader = Coroutine(on: .pool) { try server.countToEnd() }
+      let writers = (0..<4).map { _ in
+        Coroutine(on: .pool) { while true { try client.write(text("x")) } }
+      }
+      try client.write(text("x"))
+      try blocking { try own.syncShutdownGracefully() }
+      for writer in writers { try expectError(ChannelError.self) { _ = try writer.get() } }
+      // The system may report a reset.
+      try reader.join()
+    }
+  },
+
   Check("aHandlerThatAsksForTheOthersWhileItHasAMessageKeepsTheirOrder") {
     let asks: [@Sendable (Bytes) -> Void] = [
       { $0.flush() }, { _ = $0.channel }, { $0.close() },
