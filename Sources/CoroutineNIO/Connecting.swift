@@ -22,7 +22,8 @@
     /// - Parameters:
     ///   - host: an address, or a name that is resolved: all of its addresses are tried.
     ///   - port: the server's.
-    ///   - initializer: adds the handlers to the channel, on its loop, and wraps it. Called for each address that is tried.
+    ///   - initializer: adds the handlers to the channel, on its loop, and wraps it, or a channel that it carries. Called for
+    ///     each address that is tried.
     /// - Throws: `CancellationError`; `NIOConnectionError`, `ChannelError.connectTimeout`; what the initializer throws.
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @available(*, noasync, message: "call it in a coroutine")
@@ -54,26 +55,29 @@
       defer { tries.end() }
       let connected = start(
         channelInitializer { channel in
-          channel.eventLoop.makeCompletedFuture { tries.add(try initializer(channel)) }
+          channel.eventLoop.makeCompletedFuture { tries.add(try initializer(channel), of: channel) }
         })
       let channel = try connected.get()
-      guard let connection = tries.first(where: { $0.channel === channel }) else {
+      guard let connection = tries.first(of: channel) else {
         fatalError("\(channel) was connected without its initializer")
       }
       return connection
     }
   }
 
-  /// The connections of the addresses that are tried, until one of them stands.
+  /// The connections of the addresses that are tried, until one of them stands; each with the channel of its address, which need
+  /// not be the one that it wraps.
   // Unchecked: guarded by the lock.
   private final class Tries<Connection: Sendable>: @unchecked Sendable {
     private let lock = Lock()
-    private var all: [Connection]? = []
+    private var all: [(channel: any NIOCore::Channel, connection: Connection)]? = []
 
-    func add(_ connection: Connection) { lock.withLock { all?.append(connection) } }
+    func add(_ connection: Connection, of channel: any NIOCore::Channel) {
+      lock.withLock { all?.append((channel, connection)) }
+    }
 
-    func first(where isWanted: (Connection) -> Bool) -> Connection? {
-      lock.withLock { all }?.first(where: isWanted)
+    func first(of channel: any NIOCore::Channel) -> Connection? {
+      lock.withLock { all }?.first { $0.channel === channel }?.connection
     }
 
     func end() {

@@ -420,6 +420,16 @@ let connectionChecks = [
     try writer.get()
   },
 
+  Check("aClientMayWrapAnotherChannelThanTheConnectedOne") {
+    let (other, peer) = try makePair()
+    let listener = try listen()
+    guard let address = listener.localAddress else { throw Unexpected(description: "no address") }
+    let client = try ClientBootstrap(group: group).connect(to: address) { _ in other }
+    try client.write(text("a"))
+    try expect("what arrives", try peer.readText(1), "a")
+    try listener.accept(timeout: .seconds(30)).channel.close(promise: nil)
+  },
+
   Check("afterTheEndOfItsLoopAConnectionRefuses") {
     let own = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     let listener = try listen()
