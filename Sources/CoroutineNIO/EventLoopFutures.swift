@@ -21,6 +21,9 @@
     ///
     /// One small object beside NIO's callback. A coroutine of the future's loop is not suspended if the future has its value.
     ///
+    /// A wait that a timeout or a cancel has ended leaves its callback, and that object, in the future until that is complete. So
+    /// to wait again and again for a future that may never be, make one `Promise(future)`, and wait for that.
+    ///
     /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
     /// - Throws: the future's error; `CancellationError`, `TimeoutError`: the wait has ended then, the future goes on.
     /// - Precondition: called inside a coroutine: traps elsewhere.
@@ -145,6 +148,9 @@
     /// ```
     ///
     /// Callable from anywhere. An error of the coroutine counts as taken.
+    ///
+    /// A loop that is shut down before the end completes nothing, and who waits for the future waits for ever: join the
+    /// coroutine first.
     public func future(on eventLoop: any EventLoop) -> EventLoopFuture<Value> {
       let promise = eventLoop.makePromise(of: Value.self)
       ending.whenEnded { outcome in
