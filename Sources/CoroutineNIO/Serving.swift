@@ -64,7 +64,7 @@
         guard try running.waitForRoom(or: end) else { break }
         do {
           guard let (connection, name) = try next() else { break }
-          running.start(on: .eventLoop(connection.eventLoop), name: name, stackSize: stackSize) {
+          running.start(on: connection.storage.handler.scheduler, name: name, stackSize: stackSize) {
             [handler, closeTimeout] isCancelled in
             defer { connection.closeAndWait(upTo: closeTimeout) }
             do { try handler(connection) } catch {
