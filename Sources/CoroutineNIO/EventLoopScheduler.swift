@@ -16,9 +16,9 @@
   /// ```
   ///
   /// The code of such a coroutine is on the loop's thread: it may use what belongs to the loop, `syncOperations` and
-  /// loop-bound values among it, and must not block, nor compute for long. What becomes ready while the loop handles the
-  /// events of one wait runs after them, in one batch; but a reader whose channel has just read goes on right then, if no other is
-  /// ready. What `NIOConnection`s write in such a turn is flushed at its end, once each.
+  /// loop-bound values among it, and must not block, nor compute for long. What becomes ready runs together once the loop
+  /// has handled its current events; but a coroutine that waits to read resumes immediately after its channel's read, if no other
+  /// is ready. What `NIOConnection`s write in such a turn is flushed at its end, once each.
   ///
   /// One for each loop; it lives as long as a coroutine of the loop. A loop that is shut down while coroutines are
   /// suspended on it can't run them any more (NIO prints that), and their joiners wait for ever: join them first.

@@ -19,7 +19,7 @@
   /// ```
   ///
   /// **On which thread.** Its operations may be called in any coroutine. On one of the channel's own loop, where `serve` runs
-  /// them, they touch the pipeline directly; in others each write is a trip to the loop.
+  /// them, they touch the pipeline directly; in others each write hops to the loop and back.
   ///
   /// **Reading is by demand.** Without a reader, the channel reads a few messages ahead, and then leaves the rest to
   /// the kernel, so that the peer has to wait. Each message goes to one reader, and none is lost where a read ends

@@ -96,7 +96,8 @@
     /// Suspends the calling coroutine until there is a connection. Several coroutines may wait: each gets another one.
     ///
     /// Where the process or the system has no descriptor or memory for another one, it goes on when there is one: that is
-    /// reported once a minute to `CoroutineErrors.unhandled`, as `AcceptSuspended` of CoroutineIO.
+    /// reported once a minute to `CoroutineErrors.unhandled`, as `AcceptSuspended` of CoroutineIO. For other errors of accept(2),
+    /// except that the client has gone (ECONNABORTED), NIO closes the channel: EPERM of a firewall, for example.
     ///
     /// - Parameter timeout: how long to wait at most; zero or less: not at all; `nil`: for ever.
     /// - Throws: `TimeoutError`, `CancellationError`; `ChannelError.ioOnClosedChannel` if it is closed; what else NIO has closed
@@ -287,6 +288,8 @@
       switch (error as? NIOCore.IOError)?.errnoCode {
       // The client has gone.
       case ECONNABORTED: break
+      // NIO goes on behind these only: for all others, such as the EPROTO and EPERM for which CoroutineIO tries again, it is about
+      // to close the channel.
       case .some(let code) where [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code): pause(context, code)
       default: failure = error
       }
