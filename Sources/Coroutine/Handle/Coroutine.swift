@@ -25,7 +25,7 @@ import CCoroutine
 /// by the thread that locked it (`Mutex`, a pthread lock, `queue.sync`) must not be held while it suspends, and it must
 /// not suspend inside `assumeIsolated`: it would go on elsewhere. (`CoroutineMutex` may be held; `withoutSuspension` makes
 /// sure; `withThreadPinned` keeps the thread.) A `Mutex` of the module `Synchronization`, which uses a thread-local itself,
-/// is to be locked in an `@inline(never)` function that does not suspend: <doc:Costs> says why. A
+/// is to be locked in an `@inline(never)` function that does not suspend: <doc:SwiftRules> says why. A
 /// coroutine that suspends in the middle of an access keeps it open. If another one uses the variable meanwhile, that traps
 /// where coroutines share variables: on the main actor, on an event loop of SwiftNIO, in a `runUntilComplete`. On a pool the
 /// compiler lets them share none. (Debug builds tell of the first such suspension.)

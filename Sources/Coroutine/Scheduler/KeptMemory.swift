@@ -58,7 +58,7 @@ extension ThreadPool {
   /// again and again, the page faults then take as long as all the rest. And where 65,536 coroutines have ended and their stacks
   /// have been given back, what else they had goes to the kernel ten seconds later or more, which stops code that allocates for
   /// some 0.1 seconds. But `malloc` is the whole program's: 0 leaves it alone, in both. `COROUTINE_KEPT_MEMORY` in the environment, such as
-  /// `16M`, outweighs this call.
+  /// `16M`, takes precedence over this call.
   ///
   /// ```swift
   /// ThreadPool.keepFreedMemory(0)
