@@ -4,7 +4,6 @@ import CCoroutine
 import CCoroutineSystem
 import Context
 import Coroutine
-import Dispatch
 import Synchronization
 
 /// One run of a body: the scheduler of its coroutines, which takes all decisions from a `ScheduleSource`, and their
@@ -78,6 +77,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The coroutines that have not ended by then, by their numbers in the process. Guarded by the lock.
   private var leftOver: Set<UInt64> = []
   let arrival = ThreadSemaphore()
+  private let lateTurns = LateTurns()
 
   /// So long another thread may be late with what it has begun.
   static let moment = Duration.seconds(1)
@@ -533,13 +533,11 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// A task may outlive the run that it was created in. What it launches then, and what that wakes, goes on without: others may
   /// wait for it. Its time stands still.
   private func runElsewhere(_ late: Incoming) {
-    if case .lostError(let error, let origin) = late { return CoroutineErrors.unhandled(error, origin) }
-    DispatchQueue.global().async { [self] in
-      switch late {
-      case .coroutine(let core): CoroutineJob(core).run()
-      case .task(let job): job.runSynchronously(on: asUnownedTaskExecutor())
-      case .lostError, .failedExpectation: break
-      }
+    switch late {
+    case .coroutine(let core): lateTurns.give(to: core, sharedAccesses)
+    case .task(let job): lateTurns.give(to: job, of: self)
+    case .lostError(let error, let origin): CoroutineErrors.unhandled(error, origin)
+    case .failedExpectation: break
     }
   }
 

@@ -75,4 +75,48 @@ import Testing
     #expect(!helped.isRepeatable)
     #expect("\(helped)".contains("The same schedule need not fail again"))
   }
+
+  /// The main actor's code goes on beside it from then on.
+  @MainActor @Test func lateCodeOfTheMainActorIsOnTheMainQueue() async throws {
+    let (number, resolver) = Promise.makePromise(of: Int.self)
+    let (handled, lazy) = try Self.closuresOfARun(number)
+    resolver.fulfill(1)
+    lazy.start()
+    #expect(try await handled.get())
+    #expect(try await lazy.get())
+  }
+
+  /// Whether each was on the main queue.
+  @MainActor private static func closuresOfARun(
+    _ number: Promise<Int>
+  ) throws -> (Promise<Bool>, Coroutine<Bool, Never>) {
+    try runTest {
+      (
+        number.then { @MainActor _ in DispatchQueue.main.isCurrent },
+        Coroutine(start: .lazy) { DispatchQueue.main.isCurrent }
+      )
+    }
+  }
+
+  /// They may share what the run's one thread has kept apart.
+  @Test func lateCoroutinesOfARunHaveTurnsOneAtATime() throws {
+    let (one, firstResolver) = Promise.makePromise(of: Int.self)
+    let (other, secondResolver) = Promise.makePromise(of: Int.self)
+    let (hasBegun, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+    let (first, second) = try runTest {
+      (
+        one.then { _ -> Bool in
+          hasBegun.signal()
+          return mayEnd.wait(timeout: .now() + .milliseconds(100)) == .success
+        },
+        other.then { _ -> Int in mayEnd.signal() }
+      )
+    }
+    firstResolver.fulfill(1)
+    hasBegun.wait()
+    secondResolver.fulfill(2)
+    let metTheOther = try first.getBlocking()
+    #expect(!metTheOther)
+    _ = try second.getBlocking()
+  }
 }

@@ -11,7 +11,8 @@ extension SchedulerReference {
   }
 
   /// The main actor's executor is the main queue. Code of the main actor that runs inside a coroutine is there by that
-  /// coroutine's scheduler, and stays with it: the main queue, or in its place `runUntilComplete` or the run of a test.
+  /// coroutine's scheduler, and stays with it: the main queue, or in its place `runUntilComplete` or the run of a test. When these
+  /// have returned, what is left for them goes to the main queue.
   @usableFromInline
   static func inherited(isolatedTo isolation: any Actor) -> SchedulerReference {
     require(

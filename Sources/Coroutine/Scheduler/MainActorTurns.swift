@@ -8,13 +8,13 @@ import Synchronization
 ///
 /// A task that awaits gives the turn up, and goes on in one that was asked for after that. A block that was there before is
 /// run first. So the number is another one then, and no other way is known to learn of an `await`.
-enum MainActorTurns {
+package enum MainActorTurns {
   private static let count = Atomic<UInt32>(1)
   /// Whether a block is on its way that counts.
   private static let isAwaited = Atomic<Bool>(false)
 
   /// Whether the caller is code of the main actor's, or runs where that does.
-  static var isOnMainActor: Bool { coroutine_is_main_thread() || QueueScheduler.main.isCurrent }
+  package static var isOnMainActor: Bool { coroutine_is_main_thread() || QueueScheduler.main.isCurrent }
 
   /// The present turn's number, from here on. On the main actor.
   static func beginCounting() -> UInt32 {

@@ -17,7 +17,7 @@ package final class SharedAccesses: @unchecked Sendable {
 
   deinit { coroutine_shared_accesses_destroy(chain) }
 
-  static let ofMainActor = SharedAccesses(limit: .max)
+  package static let ofMainActor = SharedAccesses(limit: .max)
 
   /// Of so many coroutines at a time the accesses are seen: each access to a variable in the domain walks along them, and an
   /// event loop may have ten thousand coroutines, each suspended in a mutating call on its own connection.

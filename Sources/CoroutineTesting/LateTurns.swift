@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Coroutine
+import Dispatch
+import Synchronization
+
+/// Where that goes on which outlives a run. The run's thread is its caller's again by then.
+///
+/// On one queue, since the run's coroutines may share what its one thread has kept apart. It is the main queue if code of the
+/// main actor has called the run: that stood in for this queue, so that code of the main actor may be among them.
+final class LateTurns: Sendable {
+  private let areMainActors: Bool
+  /// Most runs need none.
+  private let own = Mutex<DispatchQueue?>(nil)
+
+  /// On the thread of the run.
+  init() { areMainActors = MainActorTurns.isOnMainActor }
+
+  /// - Parameter accesses: the run's. It has no turns of its own any more, so that they are the queue's alone.
+  func give(to core: Unmanaged<CoroutineCore>, _ accesses: SharedAccesses) {
+    let accesses = areMainActors ? SharedAccesses.ofMainActor : accesses
+    queue.async { CoroutineJob(core).run(accesses) }
+  }
+
+  func give(to job: UnownedJob, of run: TestRun) {
+    queue.async { job.runSynchronously(on: run.asUnownedTaskExecutor()) }
+  }
+
+  private var queue: DispatchQueue {
+    guard !areMainActors else { return .main }
+    return own.withLock { own in
+      if let own { return own }
+      let queue = DispatchQueue(label: "coroutine-test-late")
+      own = queue
+      return queue
+    }
+  }
+}
