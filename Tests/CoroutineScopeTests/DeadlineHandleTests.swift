@@ -56,6 +56,54 @@ import Testing
     #expect(cancelled == nil)
   }
 
+  /// The last to let go of a timer may be the timers' thread, on which no `deinit` of a user's may run.
+  @Test(.timeLimit(.minutes(2))) func aHandleKeepsNothingOfATasksResult() async throws {
+    let (handles, gone) = (Guarded<[DeadlineHandle]>([]), WaitGroup(count: 1))
+    func run() async throws {
+      _ = try await withTimeout(.seconds(1000)) { deadline in
+        let handle = deadline.handle
+        handles.withLock { $0.append(handle) }
+        return Remains(gone)
+      }
+    }
+    try await run()
+    try await gone.wait()
+    #expect(handles.withLock { $0.count } == 1)
+  }
+
+  /// As above.
+  @Test(.timeLimit(.minutes(2))) func aHandleKeepsNothingOfATimeoutsCause() async throws {
+    let (handles, gone) = (Guarded<[DeadlineHandle]>([]), WaitGroup(count: 1))
+    let hadCause = try await Coroutine { () -> Bool in
+      do {
+        try withTimeout(.milliseconds(1)) { deadline in
+          let handle = deadline.handle
+          handles.withLock { $0.append(handle) }
+          try Coroutine.await {
+            while !Task.isCancelled { await Task.yield() }
+            throw Problem(remains: Remains(gone))
+          }
+        }
+        return false
+      } catch let error as TimeoutError {
+        return error.cause is Problem
+      }
+    }.get()
+    #expect(hadCause)
+    try await gone.wait()
+    #expect(handles.withLock { $0.count } == 1)
+  }
+
+  private struct Problem: Error {
+    let remains: Remains
+  }
+
+  private final class Remains: Sendable {
+    private let gone: WaitGroup
+    init(_ gone: WaitGroup) { self.gone = gone }
+    deinit { gone.done() }
+  }
+
   /// The owner's end is the last word: no timer is armed behind it, which would keep the object.
   @Test func aMoveRacesWithTheEndOfTheBody() throws {
     for round in 0..<amount(200, sanitized: 50) {

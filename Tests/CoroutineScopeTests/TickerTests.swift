@@ -1,4 +1,6 @@
 import CoroutineTestSupport
+import Dispatch
+import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -46,6 +48,28 @@ import Testing
     ticker.stop()
     #expect(try await loop.get() == 1)
     #expect(timers.count == 0)
+  }
+
+  /// It is closed, and all others have let go of it, while the timers' thread is sending a tick.
+  @Test func anErrorOfATickerDoesNotGoOnTheTimersThread() throws {
+    let went = DispatchSemaphore(value: 0)
+    let wasOnTimersThread = Guarded<Bool?>(nil)
+    let scheduler = HoldingScheduler()
+    func launch() -> Coroutine<Void, any Error> {
+      let ticker = Ticker(every: .milliseconds(1))
+      return Coroutine(on: scheduler) {
+        repeat { _ = try ticker.ticks.receive() } while !scheduler.holdsTimers
+        ticker.ticks.close(
+          throwing: OwningProblem {
+            wasOnTimersThread.withLock { $0 = TimerThread.isCurrent }
+            went.signal()
+          })
+      }
+    }
+    try launch().getBlocking()
+    went.wait()
+    let wasThere = wasOnTimersThread.withLock { $0 }
+    #expect(wasThere == false)
   }
 
   @Test func aTickerThatWasReleasedHasNoTimer() {
@@ -114,4 +138,35 @@ import Testing
     }
     #expect(standardError(of: exit).contains("a ticker can't tick every"))
   }
+}
+
+/// Runs its coroutines on a queue. The timers' thread, if it wakes one, waits for the end of that one's turn.
+private final class HoldingScheduler: Scheduler {
+  private let queue = DispatchQueue(label: "holds the timers' thread")
+  private let mayGoOn = DispatchSemaphore(value: 0)
+  private let isHolding = Atomic<Bool>(false)
+
+  /// For the coroutine whose turn it is.
+  var holdsTimers: Bool { isHolding.load(ordering: .acquiring) }
+
+  func enqueue(_ job: consuming CoroutineJob) {
+    let core = job.take()
+    guard TimerThread.isCurrent else { return queue.async { CoroutineJob(core).run() } }
+    isHolding.store(true, ordering: .releasing)
+    queue.async {
+      CoroutineJob(core).run()
+      self.mayGoOn.signal()
+    }
+    mayGoOn.wait()
+    isHolding.store(false, ordering: .releasing)
+  }
+
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
+}
+
+private final class OwningProblem: Error {
+  private let body: @Sendable () -> Void
+  init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+  deinit { body() }
 }

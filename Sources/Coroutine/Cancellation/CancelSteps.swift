@@ -13,14 +13,36 @@ struct CancelReach: Sendable {
     CancelSteps.run([.tell(self)], reason)
   }
 
-  /// The same on another thread, if there are handlers: the timers' thread must not wait for them.
-  func tellElsewhere(_ reason: any Error) {
-    guard !handlers.isEmpty else { return wake() }
-    HandlerThreads.run { tell(reason) }
+  /// The same for another thread to do, if there are handlers: the timers' thread must not wait for them.
+  ///
+  /// - Returns: what is to be done, if anything is.
+  func left(_ reason: any Error) -> Unmanaged<LeftReach>? {
+    guard !handlers.isEmpty else {
+      wake()
+      return nil
+    }
+    return .passRetained(LeftReach(self, reason))
   }
 
   fileprivate func wake() {
     if let woken { CoroutineCore.wake(.passUnretained(woken)) }
+  }
+}
+
+/// What the timers' thread has reached, and leaves to another one: its only reference to the handlers. What they have captured is
+/// users', and the last to let go of it runs their `deinit`s.
+final class LeftReach: Sendable {
+  private let reach: CancelReach
+  private let reason: any Error
+
+  fileprivate init(_ reach: CancelReach, _ reason: any Error) { (self.reach, self.reason) = (reach, reason) }
+
+  /// By a thread that refers to no part of it any more.
+  static func tellElsewhere(_ left: Unmanaged<LeftReach>) {
+    HandlerThreads.run {
+      let left = left.takeRetainedValue()
+      left.reach.tell(left.reason)
+    }
   }
 }
 

@@ -36,7 +36,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   /// Why what runs inside is to stop, if it is. What runs outside may go on.
   fileprivate var reason: (any Error)?
   /// What was thrown inside instead of `CancellationError`. Of the code that runs in it.
-  fileprivate(set) var cause: (any Error)?
+  fileprivate var cause: (any Error)?
   /// Called with the reason when a cancellation reaches the region, once.
   fileprivate var onCancel: Handler?
   /// Whether a canceller has taken that, to call it. Constant once it is closed.
@@ -105,6 +105,13 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     return reason
   }
 
+  /// What was thrown inside instead of `CancellationError`: for its owner, when it is closed. It is the user's, and the timers'
+  /// thread may be the last to let go of the region.
+  func takeCause() -> (any Error)? {
+    defer { cause = nil }
+    return cause
+  }
+
   /// The list without `region`; linear in how deep that lies, usually first.
   private func removing(_ region: CancellationRegion) -> CancellationRegion? {
     if self === region { return outer }
@@ -121,7 +128,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   /// without effect once it is closed.
   package func cancel(reason: any Error) {
     var isDone = false
-    while !isDone { attempt(reason, isTimer: false, &isDone)?.release() }
+    while !isDone { attempt(reason, isTimer: false, &isDone).core?.release() }
   }
 
   /// The same on the timers' thread, which must not wait for handlers: they are users' code. So is what goes with a coroutine that
@@ -131,7 +138,8 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   package func cancelByTimer(reason: any Error) -> Unmanaged<CoroutineCore>? {
     var isDone = false
     while true {
-      let core = attempt(reason, isTimer: true, &isDone)
+      let (core, left) = attempt(reason, isTimer: true, &isDone)
+      if let left { LeftReach.tellElsewhere(left) }
       if isDone { return core }
       if let core { Self.releaseElsewhere(core) }
     }
@@ -139,18 +147,22 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
 
   /// Not done where it has gone to another list before that was locked.
   ///
-  /// - Returns: a reference to the coroutine whose list that was. The caller has no other one: it is not inlined.
+  /// - Returns: a reference to the coroutine whose list that was, and what a timer leaves to another thread. The caller has no
+  ///   other ones: it is not inlined.
   @inline(never)
-  private func attempt(_ reason: any Error, isTimer: Bool, _ isDone: inout Bool) -> Unmanaged<CoroutineCore>? {
+  private func attempt(
+    _ reason: any Error, isTimer: Bool, _ isDone: inout Bool
+  ) -> (core: Unmanaged<CoroutineCore>?, left: Unmanaged<LeftReach>?) {
+    var left: Unmanaged<LeftReach>?
     func tell(_ reach: CancelReach) {
-      if isTimer { reach.tellElsewhere(reason) } else { reach.tell(reason) }
+      if isTimer { left = reach.left(reason) } else { reach.tell(reason) }
     }
     switch currentList {
     case .coroutine(let core):
       core.cancellationLock.lock()
       isDone = isIn(core)
       if isDone, note(reason) { tell(core.interrupt(downTo: outer)) } else { core.cancellationLock.unlock() }
-      return .passRetained(core)
+      return (Unmanaged.passRetained(core), left)
     case .generator(let regions):
       regions.lock.lock()
       isDone = isIn(regions)
@@ -159,7 +171,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
       tell(CancelReach(handlers: handlers))
     case .none: isDone = true
     }
-    return nil
+    return (nil, left)
   }
 
   /// For the timers' thread.

@@ -19,6 +19,8 @@ enum HandlerThreads {
   /// theirs one by one.
   private static var patience: DispatchTimeInterval { .milliseconds(2) }
 
+  /// The calling thread lets go of the closure as well, maybe after that has run: so what is a user's has to be captured by its
+  /// address, for the closure to release.
   static func run(_ handler: @escaping @Sendable () -> Void) {
     let (startsThread, startsWatch) = lock.withLock { state.append(handler) }
     if startsThread { startThread() }

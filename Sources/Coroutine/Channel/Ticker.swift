@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Synchronization
+
 /// A tick in each period, as Go's `time.Ticker`.
 ///
 /// ```swift
@@ -52,31 +54,64 @@ extension Ticker: Sequence {
 /// Sends the ticks into a channel until that is closed.
 ///
 /// The timers keep it as long as it is armed. It holds the channel, and not the receivers' end of it, whose end stops it.
+///
+/// The channel may have been closed with an error of the user's, whose `deinit` the timers' thread must not run. So it is let go
+/// of by hand, once: by the code that closes it, or, where a tick is being sent meanwhile, behind that, on another thread.
 // Unchecked: only the code that may arm the timer touches `schedule`: `start`, and then the handler of each tick, one
 // at a time.
 private final class TickerTimer: TimerTarget, @unchecked Sendable {
-  private let channel: Channel<SuspendingClock.Instant>
+  /// Retained, until it is let go of.
+  private let channel: Unmanaged<ChannelStorage<SuspendingClock.Instant>>
   private let timers: TimerService
   private var schedule: TickSchedule
+  private let state = Atomic<UInt>(TickerTimer.idle)
+
+  private static var idle: UInt { 0 }
+  /// A tick is being sent: whoever closes the channel leaves it to that.
+  private static var sending: UInt { 1 }
+  private static var closed: UInt { 2 }
 
   init(every period: Duration, into channel: Channel<SuspendingClock.Instant>, by timers: TimerService) {
-    self.channel = channel
+    self.channel = .passRetained(channel.storage)
     self.timers = timers
     schedule = TickSchedule(every: period.nanosecondsRoundedUp, from: timers.now)
   }
 
   func start() {
     arm()
-    channel.whenClosed { _ in self.timers.disarm(self) }
+    channel._withUnsafeGuaranteedRef { $0.whenClosed { _ in self.stop() } }
   }
 
   override func timerFired() {
-    let instant = SuspendingClock().systemEpoch.advanced(by: .nanoseconds(Int64(clamping: schedule.due)))
-    if case .closed = channel.trySend(instant) { return }
-    schedule.advance(past: timers.now)
-    arm()
-    // Closed meanwhile, when there was nothing to disarm.
-    if channel.isClosed { timers.disarm(self) }
+    guard replace(Self.idle, by: Self.sending) else { return }
+    var tick: SuspendingClock.Instant? =
+      SuspendingClock().systemEpoch.advanced(by: .nanoseconds(Int64(clamping: schedule.due)))
+    let isClosed = channel._withUnsafeGuaranteedRef { $0.trySend(&tick) }
+    if !isClosed {
+      schedule.advance(past: timers.now)
+      arm()
+    }
+    if replace(Self.sending, by: Self.idle) { return }
+    // Closed meanwhile, maybe when there was nothing to disarm.
+    timers.disarm(self)
+    letGo()
+  }
+
+  /// The channel was closed. Once.
+  private func stop() {
+    let before = state.exchange(Self.closed, ordering: .acquiringAndReleasing)
+    timers.disarm(self)
+    if before == Self.idle { letGo() }
+  }
+
+  private func replace(_ old: UInt, by new: UInt) -> Bool {
+    state.compareExchange(expected: old, desired: new, ordering: .acquiringAndReleasing).exchanged
+  }
+
+  private func letGo() {
+    let channel = channel
+    guard TimerThread.isCurrent else { return channel.release() }
+    HandlerThreads.run { channel.release() }
   }
 
   private func arm() {

@@ -163,7 +163,7 @@ private func makeTask<Result: Sendable>(
 // Unchecked: the lock guards the task and whether the time is up.
 final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
   private let taskLock = Lock()
-  /// Cancels the task, once there is one.
+  /// Cancels the task, once there is one, until that has ended: its result is the user's, as is the error. See `TimerTarget`.
   @exclusivity(unchecked) private var cancel: (@Sendable () -> Void)?
   @exclusivity(unchecked) private var isOver = false
   /// What the task threw instead of `CancellationError` when the time was up.
@@ -179,7 +179,7 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
   ) async throws -> Value {
     guard let value = try await value(of: task) else {
       var error = error
-      error.cause = taskLock.withLock { cause }
+      error.cause = taskLock.withLock { cause.take() }
       throw ownError() ?? error
     }
     return value
@@ -190,7 +190,7 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
     of task: Task<Value, any Error>
   ) async throws -> Value? {
     let value = try await value(of: task)
-    if value == nil, let other = taskLock.withLock({ cause }) as? TimeoutError { throw other }
+    if value == nil, let other = taskLock.withLock({ cause.take() }) as? TimeoutError { throw other }
     return value
   }
 
@@ -204,7 +204,10 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
     defer { Self.pending.wrappingSubtract(1, ordering: .relaxed) }
     cancelWhenExpired(task)
     // The task has ended then. Nothing is moved any more, also by a handle.
-    defer { stop() }
+    defer {
+      stop()
+      _ = takeCancel()
+    }
     return try await withTaskCancellationHandler {
       do {
         return try await task.value
@@ -227,16 +230,23 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
     if isLate { task.cancel() }
   }
 
+  /// What it returns goes after the unlock, and the task with it.
+  private func takeCancel() -> (@Sendable () -> Void)? { taskLock.withLock { cancel.take() } }
+
   override var sleeperExecutor: (any TaskExecutor)? { preferredExecutor }
 
   override func expire() {
     taskLock.lock()
     isOver = true
-    let cancel = cancel
+    let hasTask = cancel != nil
     taskLock.unlock()
-    guard let cancel else { return }
-    // Not on the timers' thread: a task's cancellation handlers are users' code.
-    guard TimerThread.isCurrent else { return cancel() }
-    HandlerThreads.run(cancel)
+    guard hasTask else { return }
+    guard TimerThread.isCurrent else {
+      takeCancel()?()
+      return
+    }
+    // Not on the timers' thread: a task's cancellation handlers are users' code, and so is what goes with the task.
+    let own = Unmanaged.passRetained(self)
+    HandlerThreads.run { own.takeRetainedValue().takeCancel()?() }
   }
 }

@@ -241,6 +241,6 @@ private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
       let core = left.exchange(Self.closed, ordering: .acquiringAndReleasing)
       if let core = UnsafeRawPointer(bitPattern: core) { Unmanaged<CoroutineCore>.fromOpaque(core).release() }
     }
-    return (reason, region?.cause)
+    return (reason, region?.takeCause())
   }
 }

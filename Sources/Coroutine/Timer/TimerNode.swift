@@ -76,6 +76,9 @@ package struct TimedWait {
 }
 
 /// An object that is called when a time has come. `TimerService.arm(_:at:)` and `disarm(_:)` take it as it is.
+///
+/// The timers' thread may be the last to let go of it. So no reference to what is a user's, whose `deinit` could block, may be
+/// left in it by then: whoever ends the object's use takes such references out.
 @usableFromInline
 package class TimerTarget {
   /// Not for other code: a holder of the pointer alone does not keep the object alive.
