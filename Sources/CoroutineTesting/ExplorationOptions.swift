@@ -7,7 +7,7 @@ public enum ExplorationStrategy: Hashable, Sendable {
   /// By priorities, after Burckhardt and others ("A Randomized Scheduler with Probabilistic Guarantees of Finding
   /// Bugs", 2010): each coroutine has one by chance, the highest goes on, and `depth - 1` times in a run the coroutine
   /// that has it gets the lowest. It finds what takes a long run with few, but certain, preemptions; a bug of that
-  /// depth with a known probability.
+  /// depth with a known probability. A depth below 1 counts as 1, and one above 1,024 as that: no more changes are made.
   case pct(depth: Int)
   /// Both in turn: `random` for even seeds, `pct(depth: 3)` for odd ones.
   case mixed

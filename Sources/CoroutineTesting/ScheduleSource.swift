@@ -73,7 +73,7 @@ package final class PrioritySource: ScheduleSource {
   /// magnitude up to a thousand are alike.
   package init(seed: UInt64, depth: Int) {
     random = SplitMix(seed: seed)
-    for _ in 1..<max(1, depth) { changes.insert(random.next(below: 1 << random.next(below: 11))) }
+    for _ in 1..<min(max(1, depth), Self.mostDepth) { changes.insert(random.next(below: 1 << random.next(below: 11))) }
   }
 
   package func choose(_ decision: Decision, of count: Int, _ numbers: () -> [Int]) -> Int {
@@ -94,6 +94,8 @@ package final class PrioritySource: ScheduleSource {
     return choice
   }
 
+  /// As many decisions as there are to choose from: a higher one would only take longer to choose the same ones.
+  private static let mostDepth = 1024
   private static let time = -1
   private static let stepLimit = 100
 

@@ -101,6 +101,19 @@ import Testing
     }
   }
 
+  @Test func aDepthBeyondAllBoundsIsTheGreatestOne() throws {
+    for depth in [Int.min, 0, 1025, Int.max] {
+      let report = try explore(seeds: 0..<3, by: .pct(depth: depth)) { Coroutine.yield() }
+      #expect(report.schedules == 3)
+    }
+    let (endless, greatest) = (PrioritySource(seed: 7, depth: .max), PrioritySource(seed: 7, depth: 1024))
+    for _ in 0..<2000 {
+      let choice = endless.choose(.turn, of: 3) { [1, 2, 3] }
+      let other = greatest.choose(.turn, of: 3) { [1, 2, 3] }
+      #expect(choice == other)
+    }
+  }
+
   /// Two coroutines of two steps each, beside a body that waits for both. The schedules are the merges of two
   /// sequences.
   @Test func allSchedulesAreAllMerges() throws {
