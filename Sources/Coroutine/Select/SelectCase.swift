@@ -218,7 +218,9 @@ extension Select {
     public func finish(
       _ index: Int, of operations: Operation, _ memory: UnsafeMutableRawPointer
     ) throws -> Output {
-      try handler(operations.take(memory))
+      // To take may look at the source once more, as for the error of a closed channel.
+      let value = try withExtendedLifetime(source) { try operations.take(memory) }
+      return try handler(value)
     }
   }
 
@@ -249,7 +251,8 @@ extension Select {
     nonisolated(nonsending) public func finish(
       _ index: Int, of operations: Operation, _ memory: UnsafeMutableRawPointer
     ) async throws -> Output {
-      try await handler(operations.take(memory))
+      let value = try withExtendedLifetime(source) { try operations.take(memory) }
+      return try await handler(value)
     }
   }
 }
