@@ -349,4 +349,67 @@ import Testing
     #expect(
       standardError(of: exit2).contains("without holding mutex \"m\": call wait inside the closure of its withLock"))
   }
+
+  /// The values of both would change places before it is found out.
+  @Test func aValueIsNotTouchedWithoutTheMutex() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func wait() throws {
+        try Coroutine {
+          var mine = [2]
+          try Condition(of: CoroutineMutex([1], name: "m")).wait(&mine)
+        }.getBlocking()
+      }
+      try wait()
+    }
+    #expect(standardError(of: result).contains("without holding mutex \"m\""))
+  }
+
+  /// It would give the mutex back in the middle of the body's closure.
+  @Test func aBodyThatHasYieldedHoldsAMutexForItself() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func wait() throws {
+        try Coroutine {
+          let mutex = CoroutineMutex(name: "m")
+          let numbers = Generator<Int> { yield in
+            try mutex.withLock { try yield(1) }
+          }
+          _ = numbers.next()
+          try Condition(of: mutex).wait(timeout: .zero)
+        }.getBlocking()
+      }
+      try wait()
+    }
+    #expect(standardError(of: result).contains("without holding mutex \"m\""))
+    let task = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let mutex = CoroutineMutex(name: "m")
+      let numbers = Generator<Int> { yield in
+        _ = try mutex.withLockIfAvailable { try yield(1) }
+      }
+      _ = numbers.next()
+      try await Condition(of: mutex).wait(timeout: .zero)
+    }
+    #expect(standardError(of: task).contains("without holding mutex \"m\""))
+  }
+
+  @Test func aBodyThatRunsInsideOfAClosureMayWaitInIt() async throws {
+    let count = try await Coroutine { () -> Int in
+      let mutex = CoroutineMutex(name: "m")
+      let condition = Condition(of: mutex)
+      return try mutex.withLock { () -> Int in
+        let numbers = Generator<Int> { yield in
+          for number in 0..<2 {
+            try? condition.wait(timeout: .zero)
+            try yield(number)
+          }
+        }
+        var count = 0
+        while numbers.next() != nil {
+          count += 1
+          try? condition.wait(timeout: .zero)
+        }
+        return count
+      }
+    }.get()
+    #expect(count == 2)
+  }
 }

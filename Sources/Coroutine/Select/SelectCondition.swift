@@ -36,6 +36,7 @@ extension Condition where Value: ~Copyable {
     let cases = try cases()
     _ = Cases.seal
     let core = CoroutineCore.running(for: "Condition.wait")
+    storage.requireHeld(by: core)
     // A parameter stays where it is as long as the function runs. As a number, which no result can depend on.
     let address = withUnsafeMutablePointer(to: &value) { UInt(bitPattern: $0) }
     var node = ConditionNode(wait: WaitNode(.coroutine(.passUnretained(core)), cause: Select.Signal.cause))

@@ -50,15 +50,16 @@ extension Select {
     public var target: Target { Target(.waitable(.fromOpaque(core.toOpaque()), .lock)) }
 
     public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
-      let (holder, block) = Self.holder(for: party)
-      return Attempt(core._withUnsafeGuaranteedRef { $0.tryLockMarking(holder, block) } ? .done : .wait)
+      let (holder, block, frame) = Self.holder(for: party)
+      return Attempt(core._withUnsafeGuaranteedRef { $0.tryLockMarking(holder, block, frame) } ? .done : .wait)
     }
 
     public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {
-      let (holder, block) = Self.holder(for: party)
+      let (holder, block, frame) = Self.holder(for: party)
       let node = node.initializeMemory(
         as: MutexNode.self,
-        to: MutexNode(wait: WaitNode(party.waiter, cause: party.cause), holder: holder, block: block))
+        to: MutexNode(
+          wait: WaitNode(party.waiter, cause: party.cause), holder: holder, block: block, frame: frame))
       core._withUnsafeGuaranteedRef { $0.enqueue(node) }
     }
 
@@ -71,9 +72,10 @@ extension Select {
 
     public func take(_ node: UnsafeMutableRawPointer) {}
 
-    private static func holder(for party: Party) -> (LockHolder, HolderBlock) {
-      guard case .coroutine(let core) = party.waiter else { return (.current, .none) }
-      return core._withUnsafeGuaranteedRef { (LockHolder($0), HolderBlock($0)) }
+    /// A coroutine's handler runs on the stack on which it waits here.
+    private static func holder(for party: Party) -> (LockHolder, HolderBlock, HolderFrame) {
+      guard case .coroutine(let core) = party.waiter else { return (.current, .none, .none) }
+      return core._withUnsafeGuaranteedRef { (LockHolder($0), HolderBlock($0), .here) }
     }
   }
 }

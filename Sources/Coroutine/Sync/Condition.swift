@@ -54,7 +54,8 @@ public struct Condition<Value: ~Copyable>: Sendable {
   ///     limit. To get the mutex back may take longer.
   /// - Throws: `CancellationError` if the caller is cancelled before the signal; `TimeoutError` if the time was up before.
   ///   The mutex is held then too.
-  /// - Precondition: called inside a coroutine that holds the mutex: traps elsewhere.
+  /// - Precondition: called inside a coroutine, in the closure that holds the mutex: traps elsewhere, also in the consumer of a
+  ///   generator whose body has yielded in there.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(_ value: inout sending Value, timeout: Duration? = nil) throws {
     try wait(&value, until: WaitDeadline.after(timeout)).check(timeout)
@@ -111,7 +112,8 @@ public struct Condition<Value: ~Copyable>: Sendable {
   }
 
   private func wait(_ value: inout Value, until deadline: UInt64) -> WakeCause {
-    withUnsafeMutablePointer(to: &value) { pointer in
+    storage.requireHeld(by: CoroutineCore.running(for: "Condition.wait"))
+    return withUnsafeMutablePointer(to: &value) { pointer in
       exchangeValue(pointer)
       defer { exchangeValue(pointer) }
       return storage.wait(until: deadline)
@@ -119,6 +121,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   }
 
   nonisolated(nonsending) private func wait(_ value: inout Value, until deadline: UInt64) async -> WakeCause {
+    storage.requireHeldByTask()
     // A parameter stays where it is as long as the function runs; the closure can't wait.
     let pointer = withUnsafeMutablePointer(to: &value) { $0 }
     exchangeValue(pointer)
@@ -127,7 +130,7 @@ public struct Condition<Value: ~Copyable>: Sendable {
   }
 
   /// Puts the value where the next holder looks for it, or takes it from there. It usually lies there: unless the compiler
-  /// has made a temporary copy of the argument.
+  /// has made a temporary copy of the argument. By the holder alone.
   func exchangeValue(_ pointer: UnsafeMutablePointer<Value>) {
     guard pointer != mutex.value, MemoryLayout<Value>.size > 0 else { return }
     require(

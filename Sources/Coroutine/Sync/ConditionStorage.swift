@@ -18,8 +18,8 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
   /// holds it.
   func wait(until deadline: UInt64) -> WakeCause {
     let core = CoroutineCore.running(for: "Condition.wait")
-    let holder = LockHolder(core)
-    requireHeld(by: holder)
+    requireHeld(by: core)
+    let (holder, frame) = (LockHolder(core), mutex.frame)
     guard !core.isInterrupted else { return .cancelled }
     var node = ConditionNode(wait: WaitNode(.coroutine(.passUnretained(core))))
     let cause = withUnsafeMutablePointer(to: &node) { node in
@@ -34,14 +34,14 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
       if cause != .event { withdraw(node) }
       return cause
     }
-    mutex.relock(core, holder)
+    mutex.relock(core, holder, frame)
     return cause
   }
 
   /// The same as the task that holds the mutex.
   nonisolated(nonsending) func wait(until deadline: UInt64) async -> WakeCause {
+    requireHeldByTask()
     let holder = LockHolder.current
-    requireHeld(by: holder)
     guard !Task.isCancelled else { return .cancelled }
     // The node by hand: it is in the queue before the wait begins.
     let task = WaitingTask()
@@ -66,15 +66,15 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
   /// - Parameter choose: the joint wait, of which the signal is the first case. Returns the number of the case.
   /// - Returns: the number of the case that was chosen; `nil`: it was cancelled.
   func wait(_ core: CoroutineCore, _ node: ConditionStateMachine.Node, choose: () -> Int?) -> Int? {
-    let holder = LockHolder(core)
-    requireHeld(by: holder)
+    requireHeld(by: core)
+    let (holder, frame) = (LockHolder(core), mutex.frame)
     guard !core.isInterrupted else { return nil }
     lock.withLock { machine.register(node) }
     mutex.unlock(holder)
     let chosen = choose()
     // Chosen before it could even arrive, or cancelled.
     if chosen != 0 { withdraw(node) }
-    mutex.relock(core, holder)
+    mutex.relock(core, holder, frame)
     return chosen
   }
 
@@ -108,9 +108,21 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     woken.wakeAll()
   }
 
-  private func requireHeld(by holder: LockHolder) {
+  /// Ends the program unless the calling coroutine is in the closure that holds the mutex. Before the value is touched, which is
+  /// the holder's.
+  func requireHeld(by core: CoroutineCore) {
+    requireHeld(mutex.isHeld(by: LockHolder(core)) && mutex.frame.isAround(core))
+  }
+
+  /// The same for the calling task. The closure is async code then. That of `withLockIfAvailable` is not, and can't wait: it is
+  /// beside the calling code, as in a generator's body.
+  func requireHeldByTask() {
+    requireHeld(mutex.isHeld(by: .current) && mutex.frame.address == HolderFrame.none.address)
+  }
+
+  private func requireHeld(_ isHeld: Bool) {
     require(
-      mutex.isHeld(by: holder),
+      isHeld,
       "\(CoroutineCore.current?.description ?? "async code") waits for \(named("condition", name)) without holding "
         + "\(mutex.label): call wait inside the closure of its withLock")
   }

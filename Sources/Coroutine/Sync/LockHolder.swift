@@ -62,6 +62,28 @@ package struct LockHolder: Equatable, Sendable {
   }
 }
 
+/// Where on a stack the code is that has taken a lock. A holder is a coroutine or a task, whatever runs in it: by this its closure
+/// is known from other code of the same one, such as the consumer of a generator whose body has yielded inside of the closure.
+///
+/// As long as the closure has not ended, that stack is in use, and nothing else lies there.
+struct HolderFrame: BitwiseCopyable {
+  let address: UInt
+
+  /// That of the calling code.
+  @inline(__always)
+  static var here: HolderFrame { HolderFrame(address: coroutine_stack_pointer()) }
+
+  /// Async code is on no stack of its own.
+  static var none: HolderFrame { HolderFrame(address: 0) }
+
+  /// Whether the calling code, in the running coroutine `core`, is inside of it: on the same stack, or in a generator's body that
+  /// was resumed in there. Such a body that runs in another coroutine, or not at all, is none of those that run here.
+  func isAround(_ core: CoroutineCore) -> Bool {
+    if core.block?.pointee.stack.contains(address) == true { return true }
+    return RunningBodies().contains { $0.pointee.stack.contains(address) }
+  }
+}
+
 /// Where the holder's control block lies, if it is a coroutine: for debuggers, which find the name there.
 ///
 /// It may be out of date, and the holder gone: blocks lie in memory that stays mapped, and tell whether they are in use.

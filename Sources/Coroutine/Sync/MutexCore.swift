@@ -16,6 +16,9 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// The address of a `HolderBlock`. Written by the holder, or for it by the owner that hands the mutex over; for
   /// debuggers.
   private let holderBlock = Atomic<UInt>(0)
+  /// The address of a `HolderFrame`. Written as the one above; for conditions. Any code of the holder's coroutine may read it,
+  /// while its closure goes on in another one and gives the mutex back.
+  private let holderFrame = Atomic<UInt>(0)
   @exclusivity(unchecked) private var machine = MutexStateMachine()
 
   init(name: String) {
@@ -30,8 +33,8 @@ class MutexCore: Waitable, @unchecked Sendable {
     return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
       core.countOperation()
       let holder = LockHolder(core)
-      guard !core.isHeldUp, tryLock(holder, HolderBlock(core)) else {
-        try lockSlowly(core, holder, timeout)
+      guard !core.isHeldUp, tryLock(holder, HolderBlock(core), .here) else {
+        try lockSlowly(core, holder, .here, timeout)
         return holder
       }
       return holder
@@ -39,11 +42,13 @@ class MutexCore: Waitable, @unchecked Sendable {
   }
 
   @inline(never)
-  private final func lockSlowly(_ core: CoroutineCore, _ holder: LockHolder, _ timeout: Duration?) throws {
+  private final func lockSlowly(
+    _ core: CoroutineCore, _ holder: LockHolder, _ frame: HolderFrame, _ timeout: Duration?
+  ) throws {
     requireNotHeld(by: holder)
     let block = HolderBlock(core)
     _ = try wait(core, .lock, timeout: timeout) {
-      MutexNode(wait: WaitNode($0), holder: holder, block: block)
+      MutexNode(wait: WaitNode($0), holder: holder, block: block, frame: frame)
     } attempt: {
       attempt($0)
     } withdraw: {
@@ -56,7 +61,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   @usableFromInline
   nonisolated(nonsending) final func lock(timeout: Duration? = nil) async throws -> LockHolder {
     let holder = LockHolder.current
-    guard !Task.isCancelled, tryLock(holder, .none) else {
+    guard !Task.isCancelled, tryLock(holder, .none, .none) else {
       requireNotHeld(by: holder)
       try await lockSlowly(holder, timeout)
       return holder
@@ -79,27 +84,30 @@ class MutexCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func lockIfAvailable() -> LockHolder? {
     let (holder, block) = LockHolder.currentWithBlock
-    return tryLock(holder, block) ? holder : nil
+    return tryLock(holder, block, .here) ? holder : nil
   }
 
   @inline(__always)
-  private final func tryLock(_ holder: LockHolder, _ block: HolderBlock) -> Bool {  // litmus: lock-handover
+  private final func tryLock(  // litmus: lock-handover
+    _ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame
+  ) -> Bool {
     let (taken, _) = word.compareExchange(
       expected: 0, desired: holder.word, successOrdering: .acquiring, failureOrdering: .relaxed)
     guard taken else { return false }
     holderBlock.store(block.address, ordering: .relaxed)
+    holderFrame.store(frame.address, ordering: .relaxed)
     return true
   }
 
   /// The caller holds `lock`.
   private final func attempt(_ node: MutexStateMachine.Node) -> Attempt {
-    if takeOrMark(node.pointee.holder, node.pointee.block) { return .done }
+    if takeOrMark(node.pointee.holder, node.pointee.block, node.pointee.frame) { return .done }
     machine.append(node)
     return .wait
   }
 
   /// Takes the mutex, if it is free. If not, it is marked: its holder needs the lock to give it back. The caller holds `lock`.
-  private final func takeOrMark(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
+  private final func takeOrMark(_ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame) -> Bool {
     var found = word.load(ordering: .relaxed)
     while true {
       let step = MutexStateMachine.lock(by: holder, found: found)
@@ -116,6 +124,7 @@ class MutexCore: Waitable, @unchecked Sendable {
       }
       guard case .take = step else { return false }
       holderBlock.store(block.address, ordering: .relaxed)
+      holderFrame.store(frame.address, ordering: .relaxed)
       return true
     }
   }
@@ -130,6 +139,9 @@ class MutexCore: Waitable, @unchecked Sendable {
   final func isHeld(by holder: LockHolder) -> Bool {
     self.holder == holder
   }
+
+  /// Where the one is that holds it. For what has found that it is the holder, or has only the same coroutine or task.
+  final var frame: HolderFrame { HolderFrame(address: holderFrame.load(ordering: .relaxed)) }
 
   // MARK: Unlocking
 
@@ -149,7 +161,10 @@ class MutexCore: Waitable, @unchecked Sendable {
       isHeld(by: holder),
       "\(label) is given back by a closure of withLock that does not hold it any more")
     let (next, nextHolder) = machine.unlock()
-    if let nextHolder { holderBlock.store(nextHolder.pointee.block.address, ordering: .relaxed) }
+    if let nextHolder {
+      holderBlock.store(nextHolder.pointee.block.address, ordering: .relaxed)
+      holderFrame.store(nextHolder.pointee.frame.address, ordering: .relaxed)
+    }
     word.store(next, ordering: .releasing)  // litmus: lock-handover
     let waiter = nextHolder?.pointee.wait.waiter
     lock.unlock()
@@ -159,16 +174,18 @@ class MutexCore: Waitable, @unchecked Sendable {
   // MARK: Locking again, for conditions
 
   /// Takes the mutex back for a coroutine that gave it up for a while: cancelled or not.
-  final func relock(_ core: CoroutineCore, _ holder: LockHolder) {
-    guard !tryLock(holder, HolderBlock(core)) else { return }
+  ///
+  /// - Parameter frame: that of before: the closure is the same, and may be further outwards than the wait.
+  final func relock(_ core: CoroutineCore, _ holder: LockHolder, _ frame: HolderFrame) {
+    guard !tryLock(holder, HolderBlock(core), frame) else { return }
     let shield = CancellationRegion(of: core, isShield: true)
     defer { shield.close() }
-    do { try lockSlowly(core, holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
+    do { try lockSlowly(core, holder, frame, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
   }
 
   /// Takes the mutex back for a task.
   nonisolated(nonsending) final func relock(_ holder: LockHolder) async {
-    guard !tryLock(holder, .none) else { return }
+    guard !tryLock(holder, .none, .none) else { return }
     // In a task of its own, which is never cancelled.
     await Task<Void, Never>(executorPreference: preferredExecutor) {
       do { try await self.lockSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
@@ -178,9 +195,9 @@ class MutexCore: Waitable, @unchecked Sendable {
   // MARK: As a case of a select, whose caller holds `lock`
 
   /// Takes the mutex, if it is free; if not, it is ready to be waited for, as long as the lock is held.
-  final func tryLockMarking(_ holder: LockHolder, _ block: HolderBlock) -> Bool {
+  final func tryLockMarking(_ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame) -> Bool {
     requireNotHeld(by: holder)
-    return takeOrMark(holder, block)
+    return takeOrMark(holder, block, frame)
   }
 
   /// Waits for a mutex that was marked under the same lock.

@@ -59,4 +59,6 @@ struct MutexNode: WaitingNode {
   /// The waiter, as a holder.
   let holder: LockHolder
   let block: HolderBlock
+  /// Where it waits, and goes on with the mutex.
+  var frame = HolderFrame.none
 }
