@@ -35,7 +35,7 @@ package enum Fork {
   package static func reportNoOtherThread() -> Never {
     fatalError(
       "a child of fork waits for a thread that only its parent has: one that was using the same channel, promise or other "
-        + "object at that moment, or that was to end the wait. In the child use objects that were made there, or call exec.")
+        + "object then, or that was to end the wait. In the child use objects that were made there, or call exec.")
   }
 
   /// Registers `prepare` to be called before each fork, on the thread that calls it, and one of the others after it.

@@ -39,7 +39,9 @@ extension Coroutine where Success == Never, Failure == Never {
 }
 
 /// A function of its own: where the closure is a `sending` parameter Swift 6.3 crashes on `isolation`.
-private func isolation<Value>(of operation: @isolated(any) () async throws -> Value) -> (any Actor)? { operation.isolation }
+private func isolation<Value>(of operation: @isolated(any) () async throws -> Value) -> (any Actor)? {
+  operation.isolation
+}
 
 extension Task {
   /// Waits for the task's end and returns its value. Suspends the calling coroutine.

@@ -71,7 +71,8 @@ extension CoroutineCore {
   /// The access would go on on another thread, beside other code of the main actor or of the event loop, whose variable it may be.
   fileprivate final func requireNoSharedAccess(movingTo destination: SchedulerReference) {
     // Those of the code that has resumed it end on their thread: they are cut off when it leaves.
-    guard hasAccessesOfItsOwn, let accesses = scheduler.sharedAccesses, accesses !== destination.sharedAccesses, scheduler.isIsolated
+    guard hasAccessesOfItsOwn, let accesses = scheduler.sharedAccesses, accesses !== destination.sharedAccesses,
+      scheduler.isIsolated
     else { return }
     let domain = scheduler.belongsToTheMainActor ? "the main actor" : "its actor or event loop"
     fatalError(
