@@ -107,25 +107,6 @@ import Testing
     #expect(Self.count("blocks the main thread", in: result) == 1)
   }
 
-  @Test func soIsRunUntilCompleteOnTheMainThread() async {
-    let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
-      await MainActor.run {
-        @MainActor func block() {
-          let elements = Channel<Int>()
-          Self.onceTold("blocks the main thread") { _ = elements.trySend(2) }
-          let received = try? runUntilComplete {
-            Coroutine(on: .main) { try elements.send(1) }  // can't begin
-            return try elements.receive()
-          }
-          precondition(received == 2)
-        }
-        block()
-      }
-    }
-    #expect(standardError(of: result).contains("runUntilComplete at \(Self.file):"))
-    #expect(Self.count("blocks the main thread", in: result) == 1)
-  }
-
   /// The first look finds that none waits for the thread.
   @Test func soItIsWhereTheyBecomeReadyLater() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {

@@ -19,7 +19,7 @@ import Dispatch
 /// of the main queue, otherwise on a global queue.
 ///
 /// The main queue does not run while the main thread is here: a coroutine on `DispatchQueue.main`, or a job of the main
-/// actor, has to wait until this returns. That is told, once in the process, where a coroutine waits so for more than a second.
+/// actor, has to wait until this returns.
 ///
 /// - Parameters:
 ///   - name: for backtraces and messages.
@@ -61,8 +61,6 @@ public func runUntilComplete<Success: Sendable>(
     } beforeSleep: {
       call.tellIfThreadIsCooperative()
       if isMain { call.requireAnotherThread() }
-    } whileAsleep: {
-      !isMain || call.tellIfMainQueueWaits()
     }
     return try storage.getBlocking(at: call)  // has ended
   }

@@ -370,11 +370,7 @@ extension PoolCore {
 
   /// Runs the only worker on the calling thread until `isOver`, beginning with the coroutines that `begin` makes ready.
   /// Those that are left then go on on the queue.
-  ///
-  /// - Parameter isTold: called while it sleeps, ever less often, until it says that there is nothing more to look for.
-  func runInline(
-    _ begin: () -> Void, until isOver: () -> Bool, beforeSleep: () -> Void = {}, whileAsleep isTold: (() -> Bool)? = nil
-  ) {
+  func runInline(_ begin: () -> Void, until isOver: () -> Bool, beforeSleep: () -> Void = {}) {
     lock.lock()
     let isOnlyOne = machine.workArrived(isOwn: false) == 0 && machine.endSearch(moreIsLeft: false) == nil
     publish()
@@ -393,7 +389,7 @@ extension PoolCore {
           continue
         }
         beforeSleep()
-        if let job = find(for: worker, isSearching: false, whileAsleep: isTold) {
+        if let job = find(for: worker, isSearching: false) {
           accesses?.attach()
           CoroutineCore.run(job)
         }
@@ -417,9 +413,7 @@ extension PoolCore {
   /// Something to run for a worker that has nothing, found elsewhere. If there is nothing it sleeps until there is, or
   /// parks and returns `nil`. Also `nil` when the pool ends.
   // litmus: pool-park
-  func find(
-    for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true, whileAsleep isTold: (() -> Bool)? = nil
-  ) -> CoroutineJob? {
+  func find(for worker: PoolWorker, isSearching: Bool, sleeps: Bool = true) -> CoroutineJob? {
     var isSearching = isSearching
     var hasSearched = false
     if let job = lookForEvents(for: worker) {
@@ -481,7 +475,7 @@ extension PoolCore {
       // The waker has counted it as searching, unless it has woken by itself.
       isSearching = true
       switch park {
-      case .sleep: if sleep(worker, isTold) == .delivered { isSearching = false }
+      case .sleep: if sleep(worker) == .delivered { isSearching = false }
       case .watch: if let job = watch(worker, pausesSharing: pausesSharing, &isSearching) { return job }
       }
       if !isSearching, let job = worker.next() {
@@ -580,20 +574,10 @@ extension PoolCore {
     return nil
   }
 
-  private func sleep(_ worker: PoolWorker, _ isTold: (() -> Bool)? = nil) -> ParkOutcome {
+  private func sleep(_ worker: PoolWorker) -> ParkOutcome {
     Self.sleeps.wrappingAdd(1, ordering: .relaxed)
     worker.returnSpareStack()
-    guard let isTold else { return park(worker) }
-    var pause: UInt64 = 1_000_000_000
-    while true {
-      let end = MonotonicClock.now + pause
-      while MonotonicClock.now < end {
-        let outcome = park(worker, for: .nanoseconds(pause))
-        guard outcome == .timedOut else { return outcome }
-      }
-      if isTold() { return park(worker) }
-      pause = min(2 * pause, 32_000_000_000)
-    }
+    return park(worker)
   }
 
   /// Why a parked worker goes on.
