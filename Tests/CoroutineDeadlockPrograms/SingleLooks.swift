@@ -52,10 +52,6 @@ enum SingleLooks {
     print(try numbers.receiveBlocking())
   }
 
-  static func waitForTheMainQueueInRunUntilComplete() throws {
-    print(try runUntilComplete { try Coroutine(on: .main) { 1 }.get() })
-  }
-
   // MARK: The main thread waits, and looks meanwhile whether coroutines wait for it
 
   static func standStillWithTheMainThread() throws {

@@ -6,8 +6,7 @@
 //     CoroutineDeadlockPrograms late-handler | late-child     # changes during a look at the threads must count
 //     CoroutineDeadlockPrograms lock-sleeper                  # so must a thread that waits for the runtime's lock
 //     CoroutineDeadlockPrograms main-thread                   # stands still, and the main thread with it
-//     CoroutineDeadlockPrograms main-queue                    # ends by a trap that names the line; so does the next
-//     CoroutineDeadlockPrograms main-queue-in-run
+//     CoroutineDeadlockPrograms main-queue                    # ends by a trap that names the line
 //     CoroutineDeadlockPrograms show                          # prints the reports of the faulty programs
 //
 // Ends with 0 if everything is as it should be. A program of its own, since nothing else may run in the process, not even
@@ -24,7 +23,6 @@ case "late-child": exit(SingleLooks.childCounts() ? 0 : 1)
 case "lock-sleeper": exit(SingleLooks.sleeperOfALockCounts() ? 0 : 1)
 case "main-thread": try SingleLooks.standStillWithTheMainThread()
 case "main-queue": try SingleLooks.blockTheMainQueue()
-case "main-queue-in-run": try SingleLooks.waitForTheMainQueueInRunUntilComplete()
 case "healthy": exit(try ProgramRunner.run(HealthyProgram.all) ? 0 : 1)
 default:
   if let program = what.flatMap({ HealthyProgram.alone[$0] }) {
@@ -33,7 +31,7 @@ default:
   }
   print(
     "usage: CoroutineDeadlockPrograms faulty | healthy | aio | ring | orphan | child | parent | late-handler | late-child "
-      + "| lock-sleeper | main-thread | main-queue | main-queue-in-run | show"
+      + "| lock-sleeper | main-thread | main-queue | show"
   )
   exit(2)
 }

@@ -22,11 +22,4 @@ import Testing
     #expect(output.contains("receiveBlocking(timeout:) at CoroutineDeadlockPrograms/SingleLooks.swift:"))
     #expect(output.contains("it would wait for ever"))
   }
-
-  @Test func soDoesOneThatRunsCoroutinesWhichWaitForTheQueue() async throws {
-    let (ended, output) = await TestProgram.run("CoroutineDeadlockPrograms", ["main-queue-in-run"], .failure)
-    #expect(ended, "\(output)")
-    #expect(output.contains("runUntilComplete at CoroutineDeadlockPrograms/SingleLooks.swift:"))
-    #expect(output.contains("it would wait for ever"))
-  }
 }

@@ -29,8 +29,7 @@ import Dispatch
 ///   - body: what it does. Runs on this thread only, and may use what belongs to it.
 /// - Returns: what the body returned.
 /// - Throws: what the body threw; `StackError` if there is no stack.
-/// - Precondition: not called inside a coroutine, whose whole thread it would block: traps. Traps where the main thread is the only
-///   one of the process, and nothing is left to run but coroutines on the main queue.
+/// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
 @available(*, noasync, message: "in async code use 'try await Coroutine { … }.value'")
 public func runUntilComplete<Success: Sendable>(
   name: String = "", stackSize: Int? = nil, file: StaticString = #fileID, line: UInt = #line,
@@ -60,7 +59,6 @@ public func runUntilComplete<Success: Sendable>(
       storage.isFinished
     } beforeSleep: {
       call.tellIfThreadIsCooperative()
-      if isMain { call.requireAnotherThread() }
     }
     return try storage.getBlocking(at: call)  // has ended
   }
