@@ -27,13 +27,24 @@ static _Atomic uint32_t refusals;
 void coroutine_system_refuse_threads(uint32_t count) { atomic_store(&refusals, count); }
 
 void coroutine_system_keep_loaded(const void *code) {
+  // What was looked up before: some ten functions begin threads or run at their ends. To look one up takes the dynamic linker's
+  // lock, which may be held by a `dlopen` that waits for the very thread which is about to begin; and it takes time.
+  static _Atomic(const void *) known[32];
+  const size_t count = sizeof known / sizeof *known;
+  size_t place = 0;
+  for (; place < count; place++) {
+    const void *found = atomic_load_explicit(&known[place], memory_order_acquire);
+    if (found == code) return;
+    if (found == NULL) break;
+  }
   // The program may have each module of this package in a library of its own: it is asked for the one of this code.
-  static _Atomic(void *) kept_last;
   Dl_info library;
-  if (dladdr(code, &library) == 0 || library.dli_fname == NULL) return;
-  if (atomic_load_explicit(&kept_last, memory_order_relaxed) == library.dli_fbase) return;
-  (void)dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  atomic_store_explicit(&kept_last, library.dli_fbase, memory_order_relaxed);
+  if (dladdr(code, &library) != 0 && library.dli_fname != NULL) {
+    (void)dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+  // If another thread was faster, this one is looked up again.
+  const void *none = NULL;
+  if (place < count) (void)atomic_compare_exchange_strong(&known[place], &none, code);
 }
 
 int coroutine_system_create_key(pthread_key_t *key, void (*at_end)(void *)) {

@@ -311,8 +311,11 @@
       closed.futureResult.assumeIsolated().whenComplete { result in
         // All was sent; but the peer's half has ended meanwhile, so that NIO has closed the channel as a whole.
         if self.isInputClosed, case .failure(ChannelError.outputClosed) = result { return promise.succeed() }
-        // It has no halves, and goes on as before.
-        if case .failure(ChannelError.operationUnsupported) = result { self.isOutputEnded = self.isClosing }
+        // It has no halves, or a handler has refused, and goes on as before. (Where the half has ended, that was told by an event.)
+        switch result {
+        case .success, .failure(ChannelError.outputClosed): break
+        case .failure: self.isOutputEnded = self.isClosing
+        }
         promise.completeWith(result)
       }
       context.close(mode: .output, promise: closed)
@@ -354,12 +357,13 @@
       if let context, cutOff == nil { cutOffLater(ifNothingIsSentIn: limit, context) }
     }
 
-    /// Looks after that time whether the system has taken something, and gives the rest as much time, if so.
+    /// Looks after that time whether the system has taken something, and gives the rest as much time, if so. More than before is
+    /// what a handler, such as one of TLS, had kept: that gets the time, too.
     private func cutOffLater(ifNothingIsSentIn limit: TimeAmount, _ context: ChannelHandlerContext) {
       let before = amountUnsent(context.channel)
       cutOff = context.eventLoop.assumeIsolated().scheduleTask(in: limit) {
         guard let context = self.context else { return }
-        guard self.amountUnsent(context.channel) < before else { return context.close(promise: nil) }
+        guard self.amountUnsent(context.channel) != before else { return context.close(promise: nil) }
         self.cutOffLater(ifNothingIsSentIn: limit, context)
       }
     }
@@ -382,7 +386,11 @@
       // The half that writes is closed when all is sent; where a channel has no halves, at once.
       let sent = context.eventLoop.makePromise(of: Void.self)
       sent.futureResult.assumeIsolated().whenComplete { result in
-        if case .success = result { self.takeLeave() } else { self.context?.close(promise: nil) }
+        switch result {
+        // In the second case the half had ended before, by `finishWriting()` or other code.
+        case .success, .failure(ChannelError.outputClosed): self.takeLeave()
+        case .failure: self.context?.close(promise: nil)
+        }
       }
       closeOutput(promise: sent)
     }

@@ -139,13 +139,14 @@ let serverChecks = [
   },
 
   Check("anAnswerReachesAClientThatStillSends") {
-    for halves in [false, true] {
+    for (halves, finishes) in [(false, false), (true, false), (true, true)] {
       let listener = try listen(highWatermark: 64 << 20, halves: halves)
       let server = Coroutine(on: .pool) {
         try listener.serve { connection in
           // The rest is more than the channel reads ahead.
           _ = try connection.read()
           try connection.write(ByteBuffer(repeating: 1, count: 4 << 20))
+          if finishes { try connection.finishWriting() }
         }
       }
       let client = try connect(listener, halves: halves)

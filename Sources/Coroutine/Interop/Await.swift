@@ -15,7 +15,8 @@ extension Coroutine where Success == Never, Failure == Never {
   /// - Throws: what `operation` throws; `CancellationError` where the coroutine was cancelled before, whatever `operation`
   ///   threw then (URLSession an error of its own). If that was a timeout, its `TimeoutError` has the other as its `cause`.
   /// - Precondition: called inside a coroutine: traps elsewhere. Code of the main actor is not awaited by other code of it inside an
-  ///   access to a variable, such as a mutating call on an object's property: it could use the variable at the same time. Traps.
+  ///   access to a variable, such as a mutating call on an object's property, or the borrow of one that can't be copied: it could
+  ///   use the variable at the same time. Traps, also where it does not.
   @_disfavoredOverload @available(*, noasync, message: "this is async code: await it as it is")
   public static func `await`<Value: Sendable>(
     _ operation: sending @escaping @isolated(any) () async throws -> Value

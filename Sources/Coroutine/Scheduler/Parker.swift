@@ -12,7 +12,8 @@ struct Parker: ~Copyable, Sendable {
   /// Sleeps until it is unparked, or returns at once if it has been.
   borrowing func park() {  // litmus: parker-work
     while isUnparked.exchange(0, ordering: .acquiring) == 0 {
-      requireAnotherThread()
+      // In a child of `fork`, where no other thread could wake this one.
+      if Fork.isAlone, isUnparked.load(ordering: .relaxed) == 0 { Fork.reportNoOtherThread() }
       Futex.wait(on: isUnparked, while: 0)
     }
   }
@@ -20,16 +21,8 @@ struct Parker: ~Copyable, Sendable {
   /// Sleeps until it is unparked, or until `duration` has passed. Returns whether it was unparked; may also wake up for
   /// no reason.
   borrowing func park(for duration: Duration) -> Bool {
-    requireAnotherThread()
     _ = Futex.wait(on: isUnparked, while: 0, for: duration)
     return isUnparked.exchange(0, ordering: .acquiring) != 0
-  }
-
-  /// Ends the program in a child of `fork` where no other thread could wake the sleeper. (A worker that looks at others once in a
-  /// while has other threads.)
-  @inline(__always)
-  private borrowing func requireAnotherThread() {
-    if Fork.isAlone, isUnparked.load(ordering: .relaxed) == 0 { Fork.reportNoOtherThread() }
   }
 
   /// Sleeps in the poller, until it is unparked, until there are events, which it delivers, or until `duration` has

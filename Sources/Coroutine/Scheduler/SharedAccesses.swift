@@ -105,7 +105,7 @@ extension CoroutineCore {
     guard hasAccessesOfItsOwn, scheduler.belongsToTheMainActor, isolation === MainActor.shared else { return }
     fatalError(
       "\(description) waits for code of the main actor inside an access to a variable (a mutating call, or an inout argument, "
-        + "such as a property of an object), which that code could use at the same time. Take a copy before Coroutine.await, and put "
+        + "such as a property of an object; or a borrow), which that code could use at the same time. Take a copy before Coroutine.await, and put "
         + "it back after it.")
   }
 
