@@ -101,7 +101,7 @@ func checkTracing(_ tracer: InMemoryTracer) async throws {
 /// It goes with its coroutine to the only thread of another pool, and back.
 func checkTracingAcrossThreads() async throws {
   let (home, other) = (ThreadPool(threads: 1), ThreadPool(threads: 1))
-  let facts = await Coroutine(on: home) {
+  let facts = try await Coroutine(on: home) {
     withSpan("hop") { _ -> [Bool] in
       let (own, thread) = (ServiceContext.current?.inMemorySpanContext, currentThread())
       let (there, ownThere) = on(other) { (currentThread(), ServiceContext.current?.inMemorySpanContext) }
