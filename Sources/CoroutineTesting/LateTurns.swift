@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Context
 import Coroutine
 import Dispatch
-import Synchronization
 
 /// Where that goes on which outlives a run. The run's thread is its caller's again by then.
 ///
 /// On one queue, since the run's coroutines may share what its one thread has kept apart. It is the main queue if code of the
 /// main actor has called the run: that stood in for this queue, so that code of the main actor may be among them.
-final class LateTurns: Sendable {
+// Unchecked: the lock guards the queue.
+final class LateTurns: @unchecked Sendable {
   private let areMainActors: Bool
+  private let lock = Lock()
   /// Most runs need none.
-  private let own = Mutex<DispatchQueue?>(nil)
+  @exclusivity(unchecked) private var own: DispatchQueue?
 
   /// On the thread of the run.
   init() { areMainActors = MainActorTurns.isOnMainActor }
@@ -28,7 +30,7 @@ final class LateTurns: Sendable {
 
   private var queue: DispatchQueue {
     guard !areMainActors else { return .main }
-    return own.withLock { own in
+    return lock.withLock {
       if let own { return own }
       let queue = DispatchQueue(label: "coroutine-test-late")
       own = queue
