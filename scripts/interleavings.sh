@@ -7,6 +7,7 @@
 #   scripts/interleavings.sh [preemptions] [runs]   those with at most so many preemptions (1), and so many by chance (1000), of
 #                                                   each scene
 #   scripts/interleavings.sh defects                puts the kept defects into a copy of the sources: each must be found
+#   scripts/interleavings.sh patches                only looks whether the kept defects can be put there
 #   scripts/interleavings.sh both                   as without arguments, and `defects`, by one build: of the copy, where none of
 #                                                   the defects is on, and then one after another
 set -euo pipefail
@@ -24,14 +25,22 @@ build() {  # build <folder of the package> <scratch folder>: sets `program`
 }
 
 # All defects in one copy, each of which has to be turned on: SeededDefect.swift.
+copy_with_defects() {  # copy_with_defects <folder of the copy>
+  local patch module
+  rm -rf "$1"
+  mkdir -p "$1"
+  cp -r Sources Tests Package.swift "$1"
+  for module in Context Coroutine/Core; do cp "$defects/SeededDefect.swift" "$1/Sources/$module"; done
+  for patch in "$defects"/*.patch; do
+    patch --quiet --fuzz 0 --no-backup-if-mismatch --directory "$1" --strip 1 < "$patch" && continue
+    echo "$patch no longer fits the sources: what it changes was changed" >&2
+    return 1
+  done
+}
+
 build_with_defects() {
-  local copy=$scratch/copy patch module
-  rm -rf "$copy"
-  mkdir -p "$copy"
-  cp -r Sources Tests Package.swift "$copy"
-  for module in Context Coroutine/Core; do cp "$defects/SeededDefect.swift" "$copy/Sources/$module"; done
-  for patch in "$defects"/*.patch; do patch --quiet --fuzz 0 --no-backup-if-mismatch --directory "$copy" --strip 1 < "$patch"; done
-  build "$copy" "$scratch/defects"
+  copy_with_defects "$scratch/copy"
+  build "$scratch/copy" "$scratch/defects"
 }
 
 # A run finds the defect if it fails: by a scene that says so, or by a trap of the runtime's own checks.
@@ -54,6 +63,12 @@ find_defects() {
 }
 
 case ${1:-} in
+  patches)
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    copy_with_defects "$folder/copy"
+    exit
+    ;;
   defects)
     build_with_defects
     find_defects

@@ -9,6 +9,7 @@
 # Also checks that the folder Core stays small and names no primitive (scripts/check-core.sh), that the ways through the code are
 # as docs/ARCHITECTURE.md says (scripts/check-ways.sh), that each context backend
 # is named where it must be (scripts/backends.sh), that the code which litmus tests model is there (scripts/litmus.sh),
+# that the kept defects fit the sources (scripts/interleavings.sh),
 # that state machines are changed by their own methods, that each suite of tests runs on threads that it may block
 # (Tests/CoroutineTestSupport/OwnThreads.swift), that no task of a test blocks its thread, and that no name of a test is longer
 # than 60 letters.
@@ -21,6 +22,7 @@ scripts/check-core.sh
 scripts/check-ways.sh
 scripts/backends.sh --check
 scripts/litmus.sh --names
+scripts/interleavings.sh patches
 
 # Builds leave sources of other packages in hidden folders, and generated ones elsewhere. Only these folders are
 # checked.
