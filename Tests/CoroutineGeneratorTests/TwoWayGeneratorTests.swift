@@ -316,6 +316,65 @@ import Testing
     #expect(log.all == ["inner"])
   }
 
+  // MARK: Those without inputs
+
+  @Test func itYieldsFromOneThatTakesNoInput() throws {
+    final class Input {
+      let number: Int
+      let counted: Counted
+      init(_ number: Int, _ live: Live) { (self.number, counted) = (number, Counted(live)) }
+    }
+    let (log, live) = (Log(), Live())
+    let outer = TwoWayGenerator<Input, String, String> { yield in
+      let first = try yield("outer")
+      log.add("first \(first.number)")
+      try yield(from: Generator<String> { yield in for text in ["a", "b"] { try yield(text) } })
+      log.add("behind \(try yield("c").number)")
+      try yield(from: ["d", "e"])
+      try yield(from: ThrowingGenerator<String> { yield in try yield(from: Generator { yield in try yield("f") }) })
+      return "end"
+    }
+    var elements: [String] = []
+    for number in 0..<7 { elements.append(try outer.next(Input(number, live)).element ?? "none") }
+    #expect(elements == ["outer", "a", "b", "c", "d", "e", "f"])
+    guard case .returned("end") = try outer.next(Input(7, live)) else {
+      Issue.record("it has not returned")
+      return
+    }
+    #expect(log.all == ["first 1", "behind 4"])
+    // None of those that came meanwhile is kept.
+    #expect(live.now == 0)
+  }
+
+  @Test func withAnAccessOpenItYieldsFromOneThatTakesNoInput() throws {
+    var numbers = [0]
+    func change(_ number: inout Int, _ body: () throws -> Void) rethrows {
+      number += 1
+      try body()
+    }
+    let outer = TwoWayGenerator<Int, Int, Int> { yield in
+      try change(&numbers[0]) { try yield(from: Generator<Int> { yield in for value in 1...2 { try yield(value) } }) }
+      return try yield(3)
+    }
+    #expect(try outer.next(10) == .yielded(1))
+    #expect(try outer.next(20) == .yielded(2))
+    #expect(try outer.next(30) == .yielded(3))
+    #expect(try outer.next(40) == .returned(40))
+  }
+
+  @Test func anErrorThrownInReachesOneThatTakesNoInput() throws {
+    let outer = TwoWayGenerator<Int, Int, String> { yield in
+      try yield(
+        from: ThrowingGenerator<Int> { yield in
+          do { try yield(1) } catch is Problem { try yield(2) }
+        })
+      return "end"
+    }
+    #expect(try outer.next(0) == .yielded(1))
+    #expect(try outer.next(throwing: Problem()) == .yielded(2))
+    #expect(try outer.next(0) == .returned("end"))
+  }
+
   /// The one that it yields from is cancelled elsewhere: its `yield(from:)` throws.
   @Test func anErrorForADelegateThatIsGoneComesOutOfYieldFrom() throws {
     let inner = ThrowingGenerator<Int> { yield in try yield(1) }

@@ -47,6 +47,21 @@ final class UnansweredWork: BlockingWork {
     #expect(try await blocking { 3 } == 3)
   }
 
+  /// What JSONSerialization and FileManager return, of which the caller has the only reference.
+  @Test func itReturnsWhatIsNotSendable() async throws {
+    final class Reply { var words = ["a"] }
+    let words = try await Coroutine {
+      let reply = try blocking { Reply() }
+      reply.words.append("b")
+      let anything: Any = try blocking { () -> Any in Reply().words }
+      return reply.words + (anything as? [String] ?? [])
+    }.get()
+    #expect(words == ["a", "b", "a"])
+    let reply = try await blocking { Reply() }
+    #expect(reply.words == ["a"])
+    await #expect(throws: Problem.self) { try await blocking { () -> Reply in throw Problem() } }
+  }
+
   @Test func onAPlainThreadItIsACall() throws {
     let thread = pthread_self()
     #expect(try blocking { pthread_equal(pthread_self(), thread) != 0 })

@@ -52,6 +52,8 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   @inlinable
   func next() throws -> Element? {
     let core = CoroutineCore.running(for: "AsyncGenerator.next()")
+    // A consumer that is cancelled takes nothing: the body need not compute it.
+    guard !core.isInterrupted else { throw CancellationError() }
     ask(core)
     var isAsking = true
     var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
@@ -70,6 +72,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
 
   @inlinable
   nonisolated(nonsending) func next() async throws -> Element? {
+    guard !Task.isCancelled else { throw CancellationError() }
     ask(nil)
     var isAsking = true
     var element: Element?

@@ -27,6 +27,8 @@ class GeneratorCore {
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
   /// Whether a caller throws an error of the body on. Otherwise it is reported as soon as the body has thrown it.
   @exclusivity(unchecked) final var throwsErrorsOn: Bool
+  /// Whether its `yield` returns the input of a `next`: whether it is a `TwoWayStorage` whose inputs tell something.
+  @exclusivity(unchecked) @usableFromInline final var takesInput = false
   /// Whether `failure` is still to be thrown on.
   @exclusivity(unchecked) private final var isFailureOpen = false
   /// Whether `failure` needs no report.

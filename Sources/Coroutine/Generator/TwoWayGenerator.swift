@@ -157,6 +157,28 @@ public struct TwoWayGenerator<Input, Element, Return> {
       try TwoWayStorage<Input, Element>.yield(from: other.storage, oneWay)
       return try other.storage.outcome()
     }
+
+    /// Yields what a generator without inputs does, until that ends. Those of the calls of `next` meanwhile are dropped: its
+    /// `yield` returns nothing. In constant time at any depth, as for a `Generator`.
+    ///
+    /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does.
+    /// - Precondition: no other consumer takes elements from it meanwhile, nor does it consume this one: traps.
+    @inlinable
+    public func callAsFunction(from other: Generator<Element>) throws { try oneWay(from: other) }
+
+    /// Yields what a generator without inputs does, until that ends. As `callAsFunction(from:)` of a `Generator`.
+    ///
+    /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does.
+    @inlinable
+    public func callAsFunction(from other: ThrowingGenerator<Element>) throws { try oneWay(from: other) }
+
+    /// Yields the elements of a sequence, one by one. The inputs meanwhile are dropped.
+    ///
+    /// - Throws: `GeneratorCancelled` as a single `yield` does.
+    @inlinable
+    public func callAsFunction(from elements: some Sequence<Element>) throws {
+      for element in elements { try self(element) }
+    }
   }
 }
 

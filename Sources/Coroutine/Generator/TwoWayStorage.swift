@@ -15,11 +15,11 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
   // As `next()`: a function of its own would be a mispredicted return (see `CoroutineCore.run`).
   @inlinable @inline(__always)
   final func next(_ input: consuming Input) -> Element? {
-    // All that it yields from have this type: see the face's `yield(from:)`. Where another one yields from it, it had not
-    // begun before that, so the receiver is itself, and `next()` traps.
+    // All that it yields from have this type, but for those that take no input: see the face's `yield(from:)`. Where another one
+    // yields from it, it had not begun before that, so the receiver is itself, and `next()` traps.
     if !Self.needsNoInput {
       if let receiver = suspendedInnermost {
-        unsafeDowncast(receiver, to: TwoWayStorage.self).input = input
+        if receiver.takesInput { unsafeDowncast(receiver, to: TwoWayStorage.self).input = input }
       } else if takesFirstInput, body != nil {
         self.input = input
       }
@@ -80,6 +80,7 @@ final class ReturningStorage<Input, Element, Return>: TwoWayStorage<Input, Eleme
         unsafeDowncast($0, to: ReturningStorage.self).result = result
       }
     }
+    takesInput = !Self.needsNoInput
   }
 
   @inlinable
