@@ -91,11 +91,8 @@ extension ActorStorage {
   /// The outcome of a wait for room: throws if the message was not delivered.
   @usableFromInline
   func check(_ cause: WakeCause, _ isDelivered: Bool, _ timeout: Duration?) throws {
-    switch cause {
-    case .event: if !isDelivered { throw ActorStopped(actor: name) }
-    case .timedOut: throw TimeoutError(after: timeout)
-    default: throw CancellationError()
-    }
+    try cause.check(timeout)
+    if !isDelivered { throw ActorStopped(actor: name) }
   }
 
   @inlinable @inline(never)
@@ -187,10 +184,9 @@ extension ReplyStorage {
   /// The outcome of a wait.
   @usableFromInline
   func outcome(after cause: WakeCause, _ timeout: Duration?) throws -> Value {
-    // Cancelled, or out of time, but answered before that was known.
-    if cause == .event || giveUp() { return try takeOutcome() }
-    if cause == .timedOut { throw TimeoutError(after: timeout) }
-    throw CancellationError()
+    // One that was cancelled, or is out of time, may have been answered before that was known.
+    if cause != .event, !giveUp() { try cause.check(timeout) }
+    return try takeOutcome()
   }
 }
 

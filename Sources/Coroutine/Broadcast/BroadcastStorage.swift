@@ -22,11 +22,7 @@ final class BroadcastStorage<Element: Sendable>: Waitable, @unchecked Sendable {
 
   /// Why there is no element.
   func failure(_ cause: WakeCause, _ timeout: Duration?) -> any Error {
-    switch cause {
-    case .cancelled: CancellationError()
-    case .timedOut: TimeoutError(after: timeout)
-    default: closingError ?? ChannelClosed<Element>()
-    }
+    cause.failure(timeout) ?? closingError ?? ChannelClosed<Element>()
   }
 
   /// Called without the lock: it reads plain words only, which may be of different moments.

@@ -5,13 +5,8 @@ extension ChannelStorage where Element: ~Copyable {
   /// Why there is no element.
   @inlinable @inline(never)
   func failure(_ cause: WakeCause, _ timeout: Duration?, _ onCancel: () -> Void = {}) -> any Error {
-    switch cause {
-    case .cancelled:
-      onCancel()
-      return CancellationError()
-    case .timedOut: return TimeoutError(after: timeout)
-    default: return closingError ?? ChannelClosed<Element>()
-    }
+    if cause == .cancelled { onCancel() }
+    return cause.failure(timeout) ?? closingError ?? ChannelClosed<Element>()
   }
 
   /// The element that came back, if one did, and why.

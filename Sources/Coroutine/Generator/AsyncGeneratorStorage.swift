@@ -137,7 +137,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     // Reported once, as what a body throws is.
     let coroutine = cause == .event && !machine.isCancelled ? self.coroutine.take() : nil
     lock.unlock()
-    if cause != .event { throw CancellationError() }
+    try cause.check()
     if let failure { throw failure }
     return coroutine
   }
@@ -238,7 +238,10 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
       }
     }
     guard lock.withLock({ machine.isCancelled }) else {
-      if cause != .event { throw takeBack() }
+      if cause != .event {
+        takeBack()
+        try cause.check()
+      }
       return
     }
     giveWayIfEndless(core)
@@ -247,11 +250,10 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
 
   /// The body goes on although no consumer has asked: takes back what it has offered, if no consumer has taken it.
   @usableFromInline
-  func takeBack() -> CancellationError {
+  func takeBack() {
     // Released after the unlock: its end may run code of the user's.
     let element = lock.withLock { machine.takeBack() }
     withExtendedLifetime(element) {}
-    return CancellationError()
   }
 
   /// A body that goes on and on although its `yield` throws does not keep its scheduler from the other coroutines.

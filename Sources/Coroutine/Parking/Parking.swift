@@ -28,12 +28,22 @@ package struct WakeCause: RawRepresentable, Equatable, Sendable {
 }
 
 extension WakeCause {
-  /// Throws the error of the operation that waited, unless its event has happened. `timeout` is the time that it was
-  /// allowed.
+  /// The error of the operation that waited, if no event has ended its wait. What an event means it knows itself, such as that
+  /// a channel was closed. `timeout` is the time that it was allowed.
+  // Not inlined: the errors' types would be looked up before each wait.
+  @usableFromInline @inline(never)
+  package func failure(_ timeout: Duration?) -> (any Error)? {
+    switch self {
+    case .cancelled: return CancellationError()
+    case .timedOut: return TimeoutError(after: timeout)
+    default: return nil
+    }
+  }
+
+  /// Throws that error, if there is one.
   @inlinable
   package func check(_ timeout: Duration? = nil) throws {
-    if self == .cancelled { throw CancellationError() }
-    if self == .timedOut { throw TimeoutError(after: timeout) }
+    if self != .event, let failure = failure(timeout) { throw failure }
   }
 }
 

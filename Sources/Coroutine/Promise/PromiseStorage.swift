@@ -252,11 +252,8 @@ class PromiseStorage<Value: Sendable>: PromiseCore, @unchecked Sendable {
   /// The outcome of a wait that ended for this cause.
   @inlinable
   final func value(after cause: WakeCause, timeout: Duration? = nil) throws -> Value {
-    switch cause {
-    case .event: return try settledOutcome.get()
-    case .timedOut: throw TimeoutError(after: timeout)
-    default: throw CancellationError()
-    }
+    try cause.check(timeout)
+    return try settledOutcome.get()
   }
 
   /// The outcome, if there is one.
