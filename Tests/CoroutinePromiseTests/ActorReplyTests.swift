@@ -417,7 +417,7 @@ import Testing
     weak var spare: ReplyEnd?
     do {
       let end = ReplyEnd(ReplyStorage<Int>())
-      _ = end.withStorage { $0.giveUp() }
+      _ = end.withStorage { $0.abandon() }
       spare = end
       extras?.keepSpareReply(.passRetained(end))
     }

@@ -50,7 +50,7 @@ import Testing
     #expect(log.all == ["cancelled", "timed out", "timed out", "false true", "done"])
   }
 
-  /// It has not left the barrier yet, as another has had the turn since.
+  /// It has not withdrawn yet, as another has had the turn since.
   @Test func aPartyThatWasCancelledBeforeDoesNotCount() async throws {
     let log = Log()
     try await serially {

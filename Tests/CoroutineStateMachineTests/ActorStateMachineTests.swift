@@ -89,16 +89,16 @@ import Testing
   }
 
   @Test func anAnswerHasOneOutcome() {
-    // 0: wait (once), 1: settle, 2: the wait ends for another reason and is given up, 3: given up without a wait
+    // 0: wait (once), 1: settle, 2: the wait ends for another reason and the answer is abandoned, 3: that without a wait
     everySequence(of: 4, length: amount(6, sanitized: 5)) { events in
       let reply = ReplyStorage<Int>()
       let model = ModelWaiter()
       var node = WaitNode(model.waiter)
-      var (hasWaited, hasLeft) = (false, false)
+      var (hasWaited, isAbandoned) = (false, false)
       var settled: Int?
       for (number, event) in events.enumerated() {
         switch event {
-        case 0 where !hasWaited && !hasLeft:
+        case 0 where !hasWaited && !isAbandoned:
           hasWaited = true
           withUnsafeMutablePointer(to: &node) { node in
             switch reply.lock.withLock({ reply.wait(node) }) {
@@ -109,17 +109,17 @@ import Testing
           }
         case 1:
           let isFirst = reply.succeed(number)
-          #expect(isFirst == (settled == nil && !hasLeft))
+          #expect(isFirst == (settled == nil && !isAbandoned))
           if isFirst {
             settled = number
             if hasWaited { #expect(model.cause == .event) }
           }
-        case 2 where hasWaited && !hasLeft && model.giveUp(), 3 where !hasWaited && !hasLeft:
-          #expect(reply.giveUp() == (settled != nil))
-          hasLeft = true
+        case 2 where hasWaited && !isAbandoned && model.giveUp(), 3 where !hasWaited && !isAbandoned:
+          #expect(reply.abandon() == (settled != nil))
+          isAbandoned = true
         default: break
         }
-        #expect(reply.isOpen == (settled == nil && !hasLeft))
+        #expect(reply.isOpen == (settled == nil && !isAbandoned))
         #expect(reply.isSettled == (settled != nil))
       }
       if let settled { #expect((try? reply.takeOutcome()) == settled) }

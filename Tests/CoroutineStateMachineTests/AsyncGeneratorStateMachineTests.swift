@@ -117,7 +117,7 @@ private struct Model {
 
   private mutating func giveUp(_ index: Int) {
     if consumers[index] == .asked {
-      machine.stopAsking()
+      machine.withdrawAsker()
       consumers[index] = .idle
     } else if consumers[index] == .looked {
       consumers[index] = .idle

@@ -8,7 +8,7 @@ import Testing
   @Test(arguments: [false, true], [0, 1, 2])
   func everySequenceOfEventsKeepsTheInvariants(dropsOldest: Bool, replay: Int) {
     // 0: send, 1, 2: the first, second reader receives without waiting, 3: the first waits, 4: it gives up and
-    // leaves, 5: a reader comes (two at most), 6: the first reader without a waiter goes, 7: a sender waits, 8: close
+    // withdraws, 5: a reader comes (two at most), 6: the first reader without a waiter goes, 7: a sender waits, 8: close
     everySequence(of: 9, length: amount(6, debug: 5, sanitized: 4)) { events in
       var machine = BroadcastStateMachine<Int>(limit: 2, replay: replay, dropsOldest: dropsOldest)
       typealias Node = UnsafeMutablePointer<BroadcastNode<Int>>

@@ -70,7 +70,7 @@ private final class Comparison {
     var element: Int?
     /// What must have ended the wait, by the model.
     var cause: WakeCause?
-    /// Whether it has given up, but not taken its node out.
+    /// Whether it has given up, but not withdrawn.
     var lingers = false
 
     init(_ element: Int?) {
@@ -123,8 +123,8 @@ private final class Comparison {
     case 1: receive()
     case 2: receiveTwo()
     case 3: close()
-    case 4: giveUp(&senders, leaves: number.isMultiple(of: 2)) { machine.withdrawSender($0) }
-    case 5: giveUp(&receivers, leaves: number.isMultiple(of: 2)) { machine.withdrawReceiver($0) }
+    case 4: giveUp(&senders, withdraws: number.isMultiple(of: 2)) { machine.withdrawSender($0) }
+    case 5: giveUp(&receivers, withdraws: number.isMultiple(of: 2)) { machine.withdrawReceiver($0) }
     case 6: trySend(number)
     default: tryReceive()
     }
@@ -262,16 +262,16 @@ private final class Comparison {
     isClosed = true
   }
 
-  private func giveUp(_ queue: inout [Party], leaves: Bool, _ withdraw: (Machine.Node) -> Attempt) {
+  private func giveUp(_ queue: inout [Party], withdraws: Bool, _ withdraw: (Machine.Node) -> Attempt) {
     guard !queue.isEmpty else { return }
     let party = queue.removeFirst()
     check(party.model.giveUp())
     party.cause = .cancelled
-    party.lingers = !leaves
-    if leaves { check(withdraw(party.node).isDone) }
+    party.lingers = !withdraws
+    if withdraws { check(withdraw(party.node).isDone) }
   }
 
-  /// Lets the lingering parties leave. Then the queues have waiters only, and the elements that are left come in
+  /// Lets the lingering parties withdraw. Then the queues have waiters only, and the elements that are left come in
   /// order.
   func finish() {
     for (party, isSender) in parties where party.lingers {

@@ -45,7 +45,7 @@ import Testing
           }
         case 5 where model != nil && model?.cause == nil:
           #expect(model!.giveUp())
-          _ = machine.stopJoining(node)
+          _ = machine.withdraw(node)
           model = nil
         case 6 where model == nil:
           isClosed = machine.close()

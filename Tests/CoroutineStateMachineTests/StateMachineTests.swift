@@ -6,7 +6,7 @@ import Testing
 /// The state machines alone: every sequence of events up to a length, with the invariants checked after each.
 @Suite(.ownThreads) struct StateMachineTests {
   @Test func aCompletionWakesEachJoinerOnceUnlessItGaveUp() {
-    // 0: join, 1: complete (the first counts), 2: the first joiner gives up and leaves
+    // 0: join, 1: complete (the first counts), 2: the first joiner gives up and withdraws
     everySequence(of: 3, length: 7) { events in
       var machine = CompletionStateMachine()
       var joiners: [(model: ModelWaiter, node: UnsafeMutablePointer<WaitNode>)] = []
@@ -34,7 +34,7 @@ import Testing
             continue
           }
           #expect(first.model.giveUp())
-          _ = machine.leave(first.node)
+          _ = machine.withdraw(first.node)
           waiting.removeFirst()
         default: break
         }
@@ -43,12 +43,12 @@ import Testing
   }
 
   @Test func aSuspensionHasOneOutcome() {
-    // 0: wait (once), 1: settle, 2: give up and leave
+    // 0: wait (once), 1: settle, 2: give up and withdraw
     everySequence(of: 3, length: 6) { events in
       var machine = SuspensionStateMachine<Int>()
       let model = ModelWaiter()
       var node = WaitNode(model.waiter)
-      var (hasWaited, hasLeft) = (false, false)
+      var (hasWaited, hasWithdrawn) = (false, false)
       var settled: Int?
       for (number, event) in events.enumerated() {
         switch event {
@@ -64,22 +64,22 @@ import Testing
         case 1:
           switch machine.settle(.success(number)) {
           case .none: #expect(settled == nil && !hasWaited)
-          case .wake: #expect(settled == nil && hasWaited && !hasLeft)
+          case .wake: #expect(settled == nil && hasWaited && !hasWithdrawn)
           case .tooLate:
-            #expect(settled != nil || hasLeft)
+            #expect(settled != nil || hasWithdrawn)
             continue
           }
           settled = number
-        case 2 where hasWaited && !hasLeft && settled == nil:
+        case 2 where hasWaited && !hasWithdrawn && settled == nil:
           #expect(model.giveUp())
           _ = machine.withdraw()
           // From here on the node may be gone.
           node = WaitNode(ModelWaiter().waiter)
-          hasLeft = true
+          hasWithdrawn = true
         default: break
         }
       }
-      if hasWaited, !hasLeft, let settled {
+      if hasWaited, !hasWithdrawn, let settled {
         let outcome = try? machine.take()?.get()
         #expect(outcome == settled)
         if case .tooLate = machine.settle(.success(-1)) {} else { Issue.record("settled again after the end") }

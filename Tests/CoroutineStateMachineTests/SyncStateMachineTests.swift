@@ -22,8 +22,8 @@ import Testing
   }
 
   @Test func aMutexHasOneHolderAndServesInOrder() {
-    // 0: lock, 1: the owner unlocks, 2: the first waiter gives up, 3: it leaves the queue, 4: the last waiter gives
-    // up and leaves
+    // 0: lock, 1: the owner unlocks, 2: the first waiter gives up, 3: it withdraws, 4: the last waiter gives up
+    // and withdraws
     everySequence(of: 5, length: amount(7, sanitized: 5)) { events in
       var machine = MutexStateMachine()
       var word: UInt64 = 0
@@ -83,7 +83,7 @@ import Testing
 
   @Test func aSemaphoreLosesNoPermitAndServesInOrder() {
     // 0: one permit is wanted, 1: two are, 2: one comes back, 3: the first waiter gives up, 4: the one that gave up
-    // leaves, 5: one is wanted without waiting
+    // withdraws, 5: one is wanted without waiting
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
       var machine = SemaphoreStateMachine(permits: 1)
       var parties: [Party<SemaphoreNode>] = []
@@ -115,8 +115,8 @@ import Testing
         default:
           if machine.tryAcquire(1) { taken += 1 }
         }
-        let someLeave = parties.contains { !$0.isOver && $0.model.cause == .cancelled }
-        #expect(machine.checkInvariants(someLeave: someLeave))
+        let someHaveToWithdraw = parties.contains { !$0.isOver && $0.model.cause == .cancelled }
+        #expect(machine.checkInvariants(someHaveToWithdraw: someHaveToWithdraw))
         let served = parties.filter { $0.wasServed && $0.model.cause != .cancelled }
         let given = served.reduce(taken) { $0 + $1.node.pointee.count }
         #expect(machine.available >= 0 && machine.available + given == total)
@@ -133,7 +133,7 @@ import Testing
 
   @Test func aConditionsSignalReachesAWaiter() {
     // 0: register, 1: the first registered one arrives, 2: signal, 3: broadcast, 4: the first arrived one gives up
-    // and leaves, 5: the first registered one leaves without arriving (cancelled before)
+    // and withdraws, 5: the first registered one withdraws without arriving (cancelled before)
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
       var machine = ConditionStateMachine()
       var registered: [Party<ConditionNode>] = []
@@ -197,12 +197,12 @@ import Testing
 
   @Test func aReadWriteLockHasManyReadersOrOneWriterAndServesInOrder() {
     // 0: read, 1: write, 2: a reader ends, 3: the writer ends, 4: the first waiter gives up, 5: the one that gave up
-    // leaves
+    // withdraws
     everySequence(of: 6, length: amount(6, sanitized: 4)) { events in
       var machine = ReadWriteLockStateMachine()
       var waiting: [Party<ReadWriteLockNode>] = []
-      /// Those that gave up, are out of the queue for that, and have not left.
-      var leaving: [Party<ReadWriteLockNode>] = []
+      /// Those that gave up, are out of the queue for that, and have not withdrawn.
+      var withdrawing: [Party<ReadWriteLockNode>] = []
       var reading: [LockHolder] = []
       var readers: Int { reading.count }
       var writers = 0
@@ -236,23 +236,23 @@ import Testing
           if let first = waiting.first(where: \.isWaiting) { #expect(first.model.giveUp()) }
         case 5:
           let index = waiting.firstIndex(where: { $0.model.cause == .cancelled })
-          guard let party = leaving.popLast() ?? index.map({ waiting.remove(at: $0) }) else { continue }
+          guard let party = withdrawing.popLast() ?? index.map({ waiting.remove(at: $0) }) else { continue }
           _ = machine.withdraw(party.node)
         default: continue
         }
         // A waiter that gave up, and was passed over.
         while let index = waiting.firstIndex(where: { $0.model.cause == .cancelled && !$0.node.pointee.wait.isQueued })
         {
-          leaving.append(waiting.remove(at: index))
+          withdrawing.append(waiting.remove(at: index))
         }
         settle()
-        let someLeave = !leaving.isEmpty || waiting.contains { $0.model.cause == .cancelled }
-        #expect(machine.checkInvariants(someLeave: someLeave))
+        let someHaveToWithdraw = !withdrawing.isEmpty || waiting.contains { $0.model.cause == .cancelled }
+        #expect(machine.checkInvariants(someHaveToWithdraw: someHaveToWithdraw))
         #expect(writers <= 1 && (writers == 0 || readers == 0))
         #expect(machine.readers == readers && (machine.writer != .none) == (writers == 1))
         #expect(machine.knownReaders.ids.sorted() == reading.compactMap(\.coroutineID).sorted())
-        // Else one of those lets it in when it leaves.
-        if leaving.isEmpty, let first = waiting.first, first.isWaiting {
+        // Else one of those lets it in when it withdraws.
+        if withdrawing.isEmpty, let first = waiting.first, first.isWaiting {
           let waitsForSomebody = first.node.pointee.kind == .reader ? writers == 1 : readers + writers > 0
           #expect(waitsForSomebody)
         }
@@ -261,7 +261,7 @@ import Testing
   }
 
   @Test func aBarrierLetsAsManyOnAsThereAreParties() {
-    // 0: a party arrives, 1: the first waiter gives up, 2: it leaves
+    // 0: a party arrives, 1: the first waiter gives up, 2: it withdraws
     for parties in 1...3 {
       everySequence(of: 3, length: amount(8, sanitized: 6)) { events in
         var machine = BarrierStateMachine(parties: parties)
@@ -270,13 +270,13 @@ import Testing
           switch event {
           case 0:
             let party = Party { BarrierNode(wait: WaitNode($0)) }
-            // Those that have given up do not count, though they have not left.
+            // Those that have given up do not count, though they have not withdrawn.
             let waiting = round.filter(\.isWaiting).count
             switch machine.arrive(party.node) {
             case .wakeAll(let woken):
               #expect(waiting == parties - 1 && woken.nodes.count == waiting && party.node.pointee.isLast)
               #expect(!round.contains { $0.isWaiting })
-              // Those leave later, which changes nothing in the next round.
+              // Those withdraw later, which changes nothing in the next round.
               for late in round where late.model.cause == .cancelled { machine.withdraw(late.node) }
               round = []
             case .wait:
@@ -301,7 +301,7 @@ import Testing
   }
 
   @Test func aWaitGroupLetsAllGoAtZero() {
-    // 0: add, 1: done, 2: wait, 3: the first waiter gives up and leaves
+    // 0: add, 1: done, 2: wait, 3: the first waiter gives up and withdraws
     everySequence(of: 4, length: amount(7, sanitized: 5)) { events in
       var machine = WaitGroupStateMachine(count: 1)
       var parties: [Party<WaitNode>] = []
@@ -333,7 +333,7 @@ import Testing
   }
 
   @Test func aOnceIsMadeByOneAtATimeAndOnce() {
-    // 0: the value is wanted, 1: the maker succeeds, 2: it fails, 3: the first waiter gives up, 4: it leaves
+    // 0: the value is wanted, 1: the maker succeeds, 2: it fails, 3: the first waiter gives up, 4: it withdraws
     everySequence(of: 5, length: amount(6, sanitized: 5)) { events in
       var machine = OnceStateMachine()
       var parties: [Party<OnceNode>] = []
@@ -391,7 +391,7 @@ import Testing
         #expect(!isThere && many.giveUp())
         storage.enqueue(second)
         #expect(storage.available == 1)
-        let granted = storage.dequeue(first)
+        let granted = storage.withdraw(first)
         #expect(!granted.isEmpty && few.cause == .event && storage.available == 0)
       }
     }

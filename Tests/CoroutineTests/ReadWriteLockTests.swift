@@ -59,7 +59,7 @@ import Testing
     #expect(log.all == ["nil", "cancelled", "reads 0", "reads 0 too", "timed out", "nil", "true 1"])
   }
 
-  /// It has not left the queue yet, as the reader has kept the turn since.
+  /// It has not withdrawn yet, as the reader has kept the turn since.
   @Test func aWriterThatWasCancelledHoldsUpNoReader() async throws {
     let log = Log()
     try await serially {

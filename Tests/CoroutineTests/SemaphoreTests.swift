@@ -61,7 +61,7 @@ import Testing
     #expect(log.all.sorted() == ["2", "cancelled", "few", "few", "few", "few", "timed out"])
   }
 
-  /// Neither those that want some now, nor those behind it: it has not left the queue yet, as others have had the turn since.
+  /// Neither those that want some now, nor those behind it: it has not withdrawn yet, as others have had the turn since.
   @Test func oneThatWasCancelledHoldsUpNoOther() async throws {
     let log = Log()
     try await serially {

@@ -185,7 +185,7 @@ extension ReplyStorage {
   @usableFromInline
   func outcome(after cause: WakeCause, _ timeout: Duration?) throws -> Value {
     // One that was cancelled, or is out of time, may have been answered before that was known.
-    if cause != .event, !giveUp() { try cause.check(timeout) }
+    if cause != .event, !abandon() { try cause.check(timeout) }
     return try takeOutcome()
   }
 }

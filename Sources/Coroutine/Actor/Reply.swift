@@ -221,7 +221,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
   final func settleForWaiter(_ keep: () -> Void) -> Bool {
     lock.lock()
     guard phase.load(ordering: .relaxed) == ReplyPhase.waiting, let node = waiter.take(),
-      // Otherwise cancelled, or out of time: it is on its way to `giveUp`.
+      // Otherwise cancelled, or out of time: it is on its way to `abandon`.
       node.pointee.waiter.claim(node.pointee.cause)
     else {
       lock.unlock()
@@ -257,7 +257,7 @@ class ReplyCore: Waitable, @unchecked Sendable {
 
   /// The asker's wait is over, and it no longer needs an answer. Returns whether it got one before.
   @usableFromInline
-  final func giveUp() -> Bool {
+  final func abandon() -> Bool {
     var found = phase.load(ordering: .relaxed)
     while found == ReplyPhase.open || found == ReplyPhase.waiting {
       let exchange = phase.compareExchange(

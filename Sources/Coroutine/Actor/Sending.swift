@@ -39,7 +39,7 @@ extension MessageActor {
     let promise = Promise(storage: AnswerStorage<Value>(name: name, reply))
     let resolver = Promise<Value>.Resolver(end: PromiseEnd(promise.storage))
     reply.onAnswer = { [unowned reply] in resolver.settle(with: Result { try reply.takeOutcome() }) }
-    resolver.onCancel { _ = reply.giveUp() }
+    resolver.onCancel { _ = reply.abandon() }
     var envelope: Envelope<Message>?
     switch storage.deliver(message, end, &envelope) {
     case .delivered: break

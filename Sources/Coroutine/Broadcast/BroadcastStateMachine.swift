@@ -11,7 +11,7 @@
 /// - The first of the kept elements has a reader that has not read it.
 /// - No sender and no receiver waits when it is closed.
 ///
-/// A queue may also have waiters whose wait was ended otherwise and that have not left yet.
+/// A queue may also have waiters whose wait was ended otherwise and that have not withdrawn yet.
 struct BroadcastStateMachine<Element: Sendable>: ~Copyable {
   typealias Node = UnsafeMutablePointer<BroadcastNode<Element>>
 

@@ -50,7 +50,7 @@ extension BroadcastStorage {
 
   var readerCount: Int { lock.withLock { machine.readerCount } }
 
-  /// How many wait to send, those included that have given up but not yet left.
+  /// How many wait to send, those included that have given up but not yet withdrawn.
   var senderCount: Int { lock.withLock { machine.senders.count } }
 
   /// The newest element, and its number.
@@ -196,7 +196,7 @@ extension BroadcastStorage {
   }
 
   /// The caller holds `lock`.
-  func dequeue(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, of reader: BroadcastReader<Element>) {
+  func withdrawReceiver(_ node: UnsafeMutablePointer<BroadcastNode<Element>>, of reader: BroadcastReader<Element>) {
     machine.withdrawReceiver(node, of: reader)
   }
 
@@ -217,5 +217,5 @@ extension BroadcastStorage {
   func enqueueSender(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) { _ = machine.send(node) }
 
   /// The caller holds `lock`.
-  func dequeueSender(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) { machine.withdrawSender(node) }
+  func withdrawSender(_ node: UnsafeMutablePointer<BroadcastNode<Element>>) { machine.withdrawSender(node) }
 }

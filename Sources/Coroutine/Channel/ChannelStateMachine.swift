@@ -9,7 +9,7 @@
 /// - A closed channel has no waiters.
 /// - The buffer has no more elements than the capacity: none for a rendezvous, one at a conflated channel.
 ///
-/// A queue may also have waiters whose wait was ended otherwise and that have not left yet. `popClaimed` skips them,
+/// A queue may also have waiters whose wait was ended otherwise and that have not withdrawn yet. `popClaimed` skips them,
 /// and "wait" above means the others.
 @usableFromInline
 struct ChannelStateMachine<Element: ~Copyable>: ~Copyable {

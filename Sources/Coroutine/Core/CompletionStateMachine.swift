@@ -25,7 +25,7 @@ struct CompletionStateMachine {
   ///
   /// - Returns: whether it still waited.
   @inlinable @discardableResult
-  mutating func leave(_ node: UnsafeMutablePointer<WaitNode>) -> Bool {
+  mutating func withdraw(_ node: UnsafeMutablePointer<WaitNode>) -> Bool {
     waiters.remove(node)
   }
 

@@ -102,9 +102,9 @@ package enum Waiter {
 
 /// Waiters in the order in which they came, each with what it hands over or wants. Guarded by its owner's lock.
 ///
-/// A waiter in it may have been claimed otherwise (by a cancel, by a deadline) and not yet have taken itself out: hence
-/// `popClaimed`, and hence a queue that is not empty may have no waiter to wake. It takes itself out when it has its turn,
-/// which may be late: see `firstWaiting`.
+/// A waiter in it may have *given up*, claimed by a cancel or by a deadline, and not yet have *withdrawn*: hence `popClaimed`,
+/// and hence a queue that is not empty may have no waiter to wake. It withdraws, and so takes its node out, when it has its
+/// turn, which may be late: see `firstWaiting`.
 @usableFromInline
 package struct WaitQueue<Node: WaitingNode & ~Copyable> {
   @usableFromInline var list = WaitList()
@@ -114,7 +114,7 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
 
   @inlinable @inline(__always)
   package var isEmpty: Bool { list.first == nil }
-  /// How many are in the queue. Those that have given up but not yet left count, too.
+  /// How many are in the queue. Those that have given up but not yet withdrawn count, too.
   @inlinable @inline(__always)
   package var count: Int { list.count }
   /// The waiter that came first.
@@ -125,7 +125,7 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
   @inlinable @inline(__always)
   package mutating func append(_ node: UnsafeMutablePointer<Node>) { list.append(node.waitNode) }
 
-  /// Takes out a waiter that gives up, unless it is out already. Constant time.
+  /// Takes out a waiter that withdraws, unless it is out already. Constant time.
   ///
   /// - Returns: whether it was in the queue.
   @inlinable @inline(__always) @discardableResult
@@ -155,7 +155,7 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
 package struct WaitList {
   @usableFromInline var first: UnsafeMutablePointer<WaitNode>?
   @usableFromInline var last: UnsafeMutablePointer<WaitNode>?
-  /// How many are in the queue. Those that have given up but not yet left count, too. A plain word, which debuggers may
+  /// How many are in the queue. Those that have given up but not yet withdrawn count, too. A plain word, which debuggers may
   /// read without the lock.
   @usableFromInline package var count = 0
 
@@ -176,7 +176,7 @@ package struct WaitList {
     count &+= 1
   }
 
-  /// Takes out a waiter that gives up, unless it is out already. Constant time.
+  /// Takes out a waiter that withdraws, unless it is out already. Constant time.
   ///
   /// - Returns: whether it was in the queue.
   @inlinable @discardableResult

@@ -12,7 +12,7 @@ public import Context
 /// 3. the coroutine leaves its stack; its context is saved;
 /// 4. *the resumer* parks it and unlocks. From here on a waker finds the node and claims the wait, and, after its own
 ///    unlock, makes the coroutine ready. So does a cancel or a deadline, without the lock;
-/// 5. a coroutine that goes on for such a reason takes the lock once more, to take its node out of the queue.
+/// 5. a coroutine that goes on for such a reason withdraws: it takes the lock once more, to take its node out of the queue.
 ///
 /// No coroutine is resumed and no user code runs while `lock` is held.
 @usableFromInline

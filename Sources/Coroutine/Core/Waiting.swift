@@ -65,13 +65,13 @@ extension Waitable {
       return .timedOut
     }
     let cause = core.park(operation, at: self, until: deadline)
-    if cause != .event { leaveQueue(by: withdraw) }
+    if cause != .event { lockAndWithdraw(by: withdraw) }
     return cause
   }
 
   /// After a wait that ended otherwise than by a waker here.
   @inlinable @inline(__always)
-  final func leaveQueue(by withdraw: () -> Attempt) {
+  final func lockAndWithdraw(by withdraw: () -> Attempt) {
     lock.lock()
     let result = withdraw()
     lock.unlock()
@@ -181,7 +181,7 @@ extension Waitable {
     if let decided { return decided }
     task.disarm()
     let cause = task.cause
-    if cause != .event { leaveQueue(by: withdraw) }
+    if cause != .event { lockAndWithdraw(by: withdraw) }
     return cause
   }
 }

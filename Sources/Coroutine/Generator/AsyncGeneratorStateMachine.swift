@@ -95,9 +95,9 @@ struct AsyncGeneratorStateMachine<Element> {
   @inlinable
   mutating func wait(_ node: Node) { consumers.append(node) }
 
-  /// A consumer that has asked does not receive.
+  /// A consumer that has asked gives up before it receives.
   @inlinable
-  mutating func stopAsking() { asking -= 1 }
+  mutating func withdrawAsker() { asking -= 1 }
 
   /// A consumer that waits for an element gives up.
   @inlinable

@@ -132,7 +132,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   /// Returns the body's coroutine if that could not run.
   private func afterWaiting(_ cause: WakeCause, _ isAsking: Bool) throws -> CoroutineStorage<Void, Never>? {
     lock.lock()
-    if isAsking { machine.stopAsking() }
+    if isAsking { machine.withdrawAsker() }
     let failure = cause == .event ? machine.takeFailure() : nil
     // Reported once, as what a body throws is.
     let coroutine = cause == .event && !machine.isCancelled ? self.coroutine.take() : nil

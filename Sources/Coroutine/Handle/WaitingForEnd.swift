@@ -25,12 +25,14 @@ extension CoroutineCore {
     }
   }
 
-  /// Does not call `listener` any more, if it is not being called this moment.
-  final func leave(_ listener: WaitListener) {
+  /// Does not call `listener` any more, if it is not being called this moment. Whether this keeps it from being called.
+  @discardableResult
+  final func withdraw(_ listener: WaitListener) -> Bool {
     lock.lock()
-    let wasQueued = completion.leave(listener.node)
+    let wasQueued = completion.withdraw(listener.node)
     lock.unlock()
     if wasQueued { listener.leave() }
+    return wasQueued
   }
 
   /// Runs this coroutine at once, if `joiner`, which is about to wait for its end, would be suspended for nothing else:
@@ -90,7 +92,7 @@ extension CoroutineCore {
         wait(core, .join, until: deadline) {
           completion.join(node)
         } withdraw: {
-          completion.leave(node)
+          completion.withdraw(node)
           return .done
         }
       })
@@ -116,7 +118,7 @@ extension CoroutineCore {
       } attempt: {
         completion.join($0)
       } withdraw: {
-        completion.leave($0)
+        completion.withdraw($0)
         return .done
       })
   }
@@ -138,7 +140,7 @@ extension CoroutineCore {
     } attempt: {
       completion.join($0)
     } withdraw: {
-      completion.leave($0)
+      completion.withdraw($0)
       return .done
     }
     return taking(cause)

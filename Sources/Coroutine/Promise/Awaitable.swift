@@ -56,8 +56,9 @@ private final class EndingListener: WaitListener, @unchecked Sendable {
 protocol EndingSource: AnyObject, Sendable {
   /// Calls `listener` at the end, once; false if it has ended already.
   func join(_ listener: WaitListener) -> Bool
-  /// No longer calls `listener`, unless it is being called this moment.
-  func leave(_ listener: WaitListener)
+  /// No longer calls `listener`, unless it is being called this moment. Whether this keeps it from being called.
+  @discardableResult
+  func withdraw(_ listener: WaitListener) -> Bool
   /// The error it ended with, if it did. After the end.
   var failure: (any Error)? { get }
   /// A caller has the outcome, or will have it: an error needs no report.

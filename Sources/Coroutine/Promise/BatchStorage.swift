@@ -147,7 +147,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   }
 
   private func end() {
-    for listener in listeners { sources[listener.index].leave(listener) }
+    for listener in listeners { sources[listener.index].withdraw(listener) }
     listeners = []
   }
 

@@ -162,7 +162,7 @@ extension PromiseCore {
   final func enqueue(_ node: UnsafeMutablePointer<WaitNode>) { machine.enqueue(node) }
 
   @usableFromInline
-  final func dequeue(_ node: UnsafeMutablePointer<WaitNode>) { machine.withdraw(node) }
+  final func withdraw(_ node: UnsafeMutablePointer<WaitNode>) { machine.withdraw(node) }
 }
 
 // MARK: - Being told
@@ -177,10 +177,8 @@ extension PromiseCore {
     }
   }
 
-  /// No longer calls `listener`, unless it is being called this moment.
-  final func leave(_ listener: WaitListener) { _ = withdraw(listener) }
-
-  /// The same. Whether this keeps it from being called.
+  /// No longer calls `listener`, unless it is being called this moment. Whether this keeps it from being called.
+  @discardableResult
   final func withdraw(_ listener: WaitListener) -> Bool {
     lock.lock()
     let wasQueued = machine.withdraw(listener.node)

@@ -132,7 +132,7 @@ extension ReadinessStorage {
   }
 
   /// The caller holds `lock`.
-  func dequeue(_ node: UnsafeMutablePointer<WaitNode>, _ readiness: Readiness) {
+  func withdraw(_ node: UnsafeMutablePointer<WaitNode>, from readiness: Readiness) {
     machine.withdraw(node, from: readiness)
   }
 }

@@ -86,7 +86,7 @@ extension Waitable {
       thread.parking.park()
       lock.unlock()
       let cause = thread.block(until: deadline)
-      if cause != .event { leaveQueue { withdraw(node) } }
+      if cause != .event { lockAndWithdraw { withdraw(node) } }
       return cause
     }
     afterwards(&node)

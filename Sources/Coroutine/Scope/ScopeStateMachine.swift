@@ -89,8 +89,8 @@ struct ScopeStateMachine {
     return .wait
   }
 
-  /// A joiner's wait has ended otherwise.
-  mutating func stopJoining(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
+  /// A joiner gives up.
+  mutating func withdraw(_ node: UnsafeMutablePointer<WaitNode>) -> Attempt {
     joiners.remove(node)
     return .done
   }

@@ -289,7 +289,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     } attempt: {
       machine.join($0)
     } withdraw: {
-      machine.stopJoining($0)
+      machine.withdraw($0)
     }
   }
 
@@ -306,7 +306,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     } attempt: {
       machine.join($0)
     } withdraw: {
-      machine.stopJoining($0)
+      machine.withdraw($0)
     }
   }
 
@@ -316,7 +316,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     wait(core, .join, until: deadline) {
       machine.join(node)
     } withdraw: {
-      machine.stopJoining(node)
+      machine.withdraw(node)
     }
   }
 
@@ -370,7 +370,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     lock.withLock { machine.joiners.hasWaiter(isMember) }
   }
 
-  /// How many wait for the children, those included that have given up but not yet left.
+  /// How many wait for the children, those included that have given up but not yet withdrawn.
   var joinerCount: Int { lock.withLock { machine.joiners.count } }
 
   private var description: String { WaitText.scope(name) }

@@ -118,7 +118,7 @@ extension Select {
 
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
       reader._withUnsafeGuaranteedRef { reader in
-        storage._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: Node.self), of: reader) }
+        storage._withUnsafeGuaranteedRef { $0.withdrawReceiver(node.assumingMemoryBound(to: Node.self), of: reader) }
       }
       return Attempt(.done)
     }
@@ -171,7 +171,7 @@ extension Select {
     }
 
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      storage._withUnsafeGuaranteedRef { $0.dequeueSender(node.assumingMemoryBound(to: Node.self)) }
+      storage._withUnsafeGuaranteedRef { $0.withdrawSender(node.assumingMemoryBound(to: Node.self)) }
       return Attempt(.done)
     }
 

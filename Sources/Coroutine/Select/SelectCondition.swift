@@ -109,7 +109,7 @@ extension Select {
     }
 
     func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      Attempt(storage._withUnsafeGuaranteedRef { $0.dequeue(own) })
+      Attempt(storage._withUnsafeGuaranteedRef { $0.withdraw(own) })
     }
 
     func discard(_ node: UnsafeMutableRawPointer) {}

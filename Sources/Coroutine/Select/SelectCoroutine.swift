@@ -83,7 +83,7 @@ extension Select {
 
     @inlinable
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      coroutine._withUnsafeGuaranteedRef { _ = $0.completion.leave(node.assumingMemoryBound(to: WaitNode.self)) }
+      coroutine._withUnsafeGuaranteedRef { _ = $0.completion.withdraw(node.assumingMemoryBound(to: WaitNode.self)) }
       return Attempt(.done)
     }
 

@@ -64,7 +64,7 @@ extension Select {
     }
 
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      core._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: MutexNode.self)) }
+      core._withUnsafeGuaranteedRef { $0.withdraw(node.assumingMemoryBound(to: MutexNode.self)) }
       return Attempt(.done)
     }
 

@@ -76,7 +76,7 @@ extension Select {
 
     @inlinable
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      promise._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: WaitNode.self)) }
+      promise._withUnsafeGuaranteedRef { $0.withdraw(node.assumingMemoryBound(to: WaitNode.self)) }
       return Attempt(.done)
     }
 

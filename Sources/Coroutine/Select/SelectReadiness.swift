@@ -38,7 +38,7 @@ extension Select {
     }
 
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      storage._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: WaitNode.self), readiness) }
+      storage._withUnsafeGuaranteedRef { $0.withdraw(node.assumingMemoryBound(to: WaitNode.self), from: readiness) }
       return Attempt(.done)
     }
 

@@ -83,7 +83,7 @@ extension Select {
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
       // Those behind it may have been held up by it alone.
       Attempt(
-        .wakeAll(storage._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: SemaphoreNode.self)) }))
+        .wakeAll(storage._withUnsafeGuaranteedRef { $0.withdraw(node.assumingMemoryBound(to: SemaphoreNode.self)) }))
     }
 
     public func discard(_ node: UnsafeMutableRawPointer) {}
@@ -111,7 +111,7 @@ extension Select {
     }
 
     public func dequeue(_ node: UnsafeMutableRawPointer) -> Attempt {
-      storage._withUnsafeGuaranteedRef { $0.dequeue(node.assumingMemoryBound(to: WaitNode.self)) }
+      storage._withUnsafeGuaranteedRef { $0.withdraw(node.assumingMemoryBound(to: WaitNode.self)) }
       return Attempt(.done)
     }
 

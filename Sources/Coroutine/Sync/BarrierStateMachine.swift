@@ -2,7 +2,7 @@
 
 /// The waiters that have arrived at a barrier in this round. Pure: no lock, no switch.
 ///
-/// Invariant: there are fewer waiters than parties. Some may have been cancelled, or be out of time, and not have left yet.
+/// Invariant: there are fewer waiters than parties. Some may have given up, and not yet have withdrawn.
 struct BarrierStateMachine {
   typealias Node = UnsafeMutablePointer<BarrierNode>
 

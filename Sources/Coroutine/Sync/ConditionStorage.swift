@@ -31,7 +31,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
         machine.withdraw(node)
       }
       // Cancelled before it could even arrive.
-      if cause != .event { withdraw(node) }
+      if cause != .event { lockAndWithdraw { machine.withdraw(node) } }
       return cause
     }
     mutex.relock(core, holder, frame)
@@ -55,7 +55,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     } withdraw: {
       machine.withdraw(node)
     }
-    if cause != .event { withdraw(node) }
+    if cause != .event { lockAndWithdraw { machine.withdraw(node) } }
     await mutex.relock(holder)
     return cause
   }
@@ -73,7 +73,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     mutex.unlock(holder)
     let chosen = choose()
     // Chosen before it could even arrive, or cancelled.
-    if chosen != 0 { withdraw(node) }
+    if chosen != 0 { lockAndWithdraw { machine.withdraw(node) } }
     mutex.relock(core, holder, frame)
     return chosen
   }
@@ -85,14 +85,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
   /// It was not signalled by then.
   func enqueue(_ node: ConditionStateMachine.Node) { _ = machine.arrive(node) }
 
-  func dequeue(_ node: ConditionStateMachine.Node) -> Attempt { machine.withdraw(node) }
-
-  private func withdraw(_ node: ConditionStateMachine.Node) {
-    lock.lock()
-    let result = machine.withdraw(node)
-    lock.unlock()
-    result.wakeOthers()
-  }
+  func withdraw(_ node: ConditionStateMachine.Node) -> Attempt { machine.withdraw(node) }
 
   func signal() {
     lock.lock()
@@ -127,7 +120,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
         + "\(mutex.label): call wait inside the closure of its withLock")
   }
 
-  /// How many wait, those included that have given up but not yet left.
+  /// How many wait, those included that have given up but not yet withdrawn.
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {

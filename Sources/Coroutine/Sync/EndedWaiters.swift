@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Waiters whose wait has ended by a cancel, by a deadline or by another case of a select, and that are still in the queue: they
-// take themselves out when they have their turn, which may be late. Where a primitive asks whether there are waiters, or how many,
+// withdraw when they have their turn, which may be late. Where a primitive asks whether there are waiters, or how many,
 // they must not count.
 
 extension WaitQueue {

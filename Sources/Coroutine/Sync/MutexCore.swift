@@ -203,7 +203,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// Waits for a mutex that was marked under the same lock.
   final func enqueue(_ node: MutexStateMachine.Node) { machine.append(node) }
 
-  final func dequeue(_ node: MutexStateMachine.Node) { machine.withdraw(node) }
+  final func withdraw(_ node: MutexStateMachine.Node) { machine.withdraw(node) }
 
   // MARK: For people
 
@@ -211,7 +211,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers { Wakers(holder: holder.coroutineID) }
 
-  /// How many wait, those included that have given up but not yet left.
+  /// How many wait, those included that have given up but not yet withdrawn.
   final var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   final var label: String { named("mutex", name) }

@@ -90,12 +90,12 @@ struct ReadWriteLockStateMachine {
 
   /// Whether the invariants hold; for tests.
   ///
-  /// - Parameter someLeave: whether a waiter whose wait has ended has not withdrawn yet.
-  func checkInvariants(someLeave: Bool) -> Bool {
+  /// - Parameter someHaveToWithdraw: whether a waiter whose wait has ended has not withdrawn yet.
+  func checkInvariants(someHaveToWithdraw: Bool) -> Bool {
     guard writer == .none || readers == 0, knownReaders.ids.count <= readers else { return false }
     guard let first = waiters.first else { return true }
     // What is free nobody waits for, in any case.
-    return (writer != .none || readers > 0) && (someLeave || !admits(first.pointee.kind))
+    return (writer != .none || readers > 0) && (someHaveToWithdraw || !admits(first.pointee.kind))
   }
 }
 

@@ -23,7 +23,7 @@ struct SemaphoreStateMachine {
   }
 
   /// A select that has just found too few waits for more. It does not look again: a waiter before it may have been cancelled in
-  /// between, without this lock, and leaves behind it, which grants.
+  /// between, without this lock, and withdraws behind it, which grants.
   mutating func enqueue(_ node: Node) { waiters.append(node) }
 
   /// A caller wants permits now or not at all.
@@ -77,9 +77,9 @@ struct SemaphoreStateMachine {
 
   /// Whether the invariant holds; for tests.
   ///
-  /// - Parameter someLeave: whether a waiter whose wait has ended has not withdrawn yet.
-  func checkInvariants(someLeave: Bool) -> Bool {
-    if someLeave { return true }
+  /// - Parameter someHaveToWithdraw: whether a waiter whose wait has ended has not withdrawn yet.
+  func checkInvariants(someHaveToWithdraw: Bool) -> Bool {
+    if someHaveToWithdraw { return true }
     var machine = self  // which the look leaves as it is, as all waiters in the queue wait
     return machine.nextToGrant() == nil
   }

@@ -64,9 +64,9 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 
   func enqueue(_ node: UnsafeMutablePointer<SemaphoreNode>) { machine.enqueue(node) }
 
-  func dequeue(_ node: UnsafeMutablePointer<SemaphoreNode>) -> ClaimedWaiters { machine.withdraw(node) }
+  func withdraw(_ node: UnsafeMutablePointer<SemaphoreNode>) -> ClaimedWaiters { machine.withdraw(node) }
 
-  /// How many wait, those included that have given up but not yet left.
+  /// How many wait, those included that have given up but not yet withdrawn.
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   func requireNotNegative(_ count: Int) {

@@ -68,7 +68,7 @@ final class WaitGroupStorage: Waitable, @unchecked Sendable {
 
   func enqueue(_ node: UnsafeMutablePointer<WaitNode>) { _ = machine.wait(node) }
 
-  func dequeue(_ node: UnsafeMutablePointer<WaitNode>) { _ = machine.withdraw(node) }
+  func withdraw(_ node: UnsafeMutablePointer<WaitNode>) { _ = machine.withdraw(node) }
 
   override func describe(_ operation: WaitReason.Operation) -> String {
     WaitText.group(name, count: count)
