@@ -296,15 +296,13 @@ private final class Sleep: Waitable {
     _ core: CoroutineCore, until deadline: UInt64, on service: TimerService, armed: () -> Void = {}
   ) -> WakeCause {
     var node = TimerNode(.wait(TimedWait(.passUnretained(core))), deadline: deadline)
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .sleep) {
-        service.arm(node)
-        armed()
-        return .wait
-      } withdraw: {
-        service.disarm(node)
-        return .done
-      }
+    return wait(core, .sleep, by: &node) {
+      service.arm($0)
+      armed()
+      return .wait
+    } withdraw: {
+      service.disarm($0)
+      return .done
     }
   }
 }

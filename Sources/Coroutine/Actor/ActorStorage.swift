@@ -321,10 +321,10 @@ extension ActorStorage {
   func waitForRoom(_ core: CoroutineCore, _ envelope: inout Envelope<Message>?, until deadline: UInt64) -> WakeCause {
     var node = MailboxNode(.coroutine(.passUnretained(core)), envelope.take())
     let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .send, until: deadline) {
-        postOrWait(node)
+      wait(core, .send, by: node, until: deadline) {
+        postOrWait($0)
       } withdraw: {
-        machine.withdrawSender(node)
+        machine.withdrawSender($0)
       }
     }
     envelope = node.envelope.take()

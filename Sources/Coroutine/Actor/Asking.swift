@@ -108,12 +108,10 @@ extension ActorStorage {
       let storage = unsafeDowncast(reply, to: ReplyStorage<Value>.self)
       storage.recipient = self
       var node = WaitNode(.coroutine(.passUnretained(core)))
-      let cause = withUnsafeMutablePointer(to: &node) { node in
-        storage.wait(core, .promise, until: deadline) {
-          storage.wait(node)
-        } withdraw: {
-          storage.withdraw()
-        }
+      let cause = storage.wait(core, .promise, by: &node, until: deadline) {
+        storage.wait($0)
+      } withdraw: { _ in
+        storage.withdraw()
       }
       return try storage.outcome(after: cause, timeout)
     }

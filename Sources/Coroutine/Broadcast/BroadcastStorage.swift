@@ -113,13 +113,11 @@ extension BroadcastStorage {
     let core = CoroutineCore.running(for: "BroadcastChannel.send(_:)")
     var node = BroadcastNode(.coroutine(.passUnretained(core)), element: element.take())
     defer { element = node.element }
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .send, until: deadline) {
-        machine.send(node)
-      } withdraw: {
-        machine.withdrawSender(node)
-        return .done
-      }
+    return wait(core, .send, by: &node, until: deadline) {
+      machine.send($0)
+    } withdraw: {
+      machine.withdrawSender($0)
+      return .done
     }
   }
 
@@ -130,13 +128,11 @@ extension BroadcastStorage {
     let core = CoroutineCore.running(for: operation)
     var node = BroadcastNode<Element>(.coroutine(.passUnretained(core)), element: nil)
     defer { element = node.element }
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .receive, until: deadline) {
-        machine.receive(node, for: reader)
-      } withdraw: {
-        machine.withdrawReceiver(node, of: reader)
-        return .done
-      }
+    return wait(core, .receive, by: &node, until: deadline) {
+      machine.receive($0, for: reader)
+    } withdraw: {
+      machine.withdrawReceiver($0, of: reader)
+      return .done
     }
   }
 }

@@ -40,15 +40,13 @@ final class CancellationHandler: Waitable, @unchecked Sendable {
     guard let core = CoroutineCore.current, core.restraint.bans == 0, !coroutine_is_inside_task() else { return }
     withCancellationShield {
       var node = WaitNode(.coroutine(.passUnretained(core)))
-      withUnsafeMutablePointer(to: &node) { node in
-        _ = wait(core, .join) {
-          guard !hasEnded, runner != Self.running else { return .done }
-          waiters.append(node)
-          return .wait
-        } withdraw: {
-          waiters.remove(node)
-          return .done
-        }
+      _ = wait(core, .join, by: &node) {
+        guard !hasEnded, runner != Self.running else { return .done }
+        waiters.append($0)
+        return .wait
+      } withdraw: {
+        waiters.remove($0)
+        return .done
       }
     }
   }

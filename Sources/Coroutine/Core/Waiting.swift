@@ -30,26 +30,27 @@ package enum Attempt {
 /// One operation that may have to wait. The forms for a coroutine and for a task; a thread's is in BlockedThread.swift.
 ///
 /// - `attempt` asks the state machine, under `lock`, and hands it a node that names the caller as the waiter to wake.
-/// - `withdraw` takes the node out of the queue, under `lock`, if it still is in there: the wait ended otherwise. It may
-///   find that others can go on now.
+/// - `withdraw`, under `lock`, takes the node out if it is still in the queue: the wait ended otherwise. Others may go on then.
 /// - `deadline` is in nanoseconds on the timers' clock: `WaitDeadline`.
 /// - The result is `.event` if the attempt was over at once, or a waker claimed the wait.
 extension Waitable {
-  /// Suspends the calling coroutine if it has to wait. `core` is the calling coroutine.
+  /// Suspends the calling coroutine, `core`, if it has to wait. `node` lies on its stack, and is passed as `&node`: one more
+  /// function around the switch, such as the closure of withUnsafeMutablePointer, may be a mispredicted return.
   @inlinable @inline(__always)
-  package final func wait(
-    _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64 = WaitDeadline.never,
-    attempt: () -> Attempt, withdraw: () -> Attempt
+  package final func wait<Node: ~Copyable>(
+    _ core: CoroutineCore, _ operation: WaitReason.Operation, by node: UnsafeMutablePointer<Node>,
+    until deadline: UInt64 = WaitDeadline.never,
+    attempt: (UnsafeMutablePointer<Node>) -> Attempt, withdraw: (UnsafeMutablePointer<Node>) -> Attempt
   ) -> WakeCause {
     core.countOperation()
     guard enter(core) else { return .cancelled }
-    let result = attempt()
+    let result = attempt(node)
     guard case .wait = result else {
       leave(core)
       result.wakeOthers()
       return .event
     }
-    return suspend(core, operation, until: deadline, withdraw: withdraw)
+    return suspend(core, operation, until: deadline) { withdraw(node) }
   }
 
   /// The second half of it, for an operation that looks by itself whether it has to wait: between `enter` and here the

@@ -58,11 +58,11 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     var isAsking = true
     var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
     let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .receive) {
+      wait(core, .receive, by: node) {
         isAsking = false
-        return machine.receive(node)
+        return machine.receive($0)
       } withdraw: {
-        machine.withdraw(node)
+        machine.withdraw($0)
       }
     }
     if let element = node.element { return element }
@@ -230,12 +230,10 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     lock.unlock()
     consumer?.wake()
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .send) {
-        machine.awaitDemand(node)
-      } withdraw: {
-        machine.withdrawBody()
-      }
+    let cause = wait(core, .send, by: &node) {
+      machine.awaitDemand($0)
+    } withdraw: { _ in
+      machine.withdrawBody()
     }
     guard lock.withLock({ machine.isCancelled }) else {
       if cause != .event {

@@ -88,13 +88,11 @@ extension CoroutineCore {
     defer { core.hasJoined = true }
     var node = WaitNode(.coroutine(.passUnretained(core)))
     return taking(
-      withUnsafeMutablePointer(to: &node) { node in
-        wait(core, .join, until: deadline) {
-          completion.join(node)
-        } withdraw: {
-          completion.withdraw(node)
-          return .done
-        }
+      wait(core, .join, by: &node, until: deadline) {
+        completion.join($0)
+      } withdraw: {
+        completion.withdraw($0)
+        return .done
       })
   }
 

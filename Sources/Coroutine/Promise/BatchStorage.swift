@@ -46,12 +46,10 @@ final class BatchStorage: Waitable, @unchecked Sendable {
     begin()
     defer { end() }
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .promise) {
-        machine.wait(node)
-      } withdraw: {
-        machine.withdraw(node)
-      }
+    let cause = wait(core, .promise, by: &node) {
+      machine.wait($0)
+    } withdraw: {
+      machine.withdraw($0)
     }
     if cause != .event { try keepWhatHasCome() }
     takeOutcomes()

@@ -29,13 +29,11 @@ final class ProgressPromiseStorage<Progress: Sendable, Value: Sendable>: Promise
     let core = CoroutineCore.running(for: "the progress of a promise")
     var node = WaitNode(.coroutine(.passUnretained(core)))
     let position = cursor
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .receive) {
-        reports.wait(node, behind: position)
-      } withdraw: {
-        reports.withdraw(node)
-        return .done
-      }
+    let cause = wait(core, .receive, by: &node) {
+      reports.wait($0, behind: position)
+    } withdraw: {
+      reports.withdraw($0)
+      return .done
     }
     return cause == .event ? read(&cursor) : nil
   }

@@ -113,13 +113,11 @@ extension PromiseCore {
 
   private final func wait(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(core, .promise, until: deadline) {
-        machine.wait(node)
-      } withdraw: {
-        machine.withdraw(node)
-        return .done
-      }
+    return wait(core, .promise, by: &node, until: deadline) {
+      machine.wait($0)
+    } withdraw: {
+      machine.withdraw($0)
+      return .done
     }
   }
 

@@ -83,13 +83,11 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   ) -> WakeCause {
     let readiness = Readiness(for: operation)
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    return withUnsafeMutablePointer(to: &node) { node in
-      wait(core, operation, until: deadline) {
-        attempt(node, readiness, seen: seen)
-      } withdraw: {
-        machine.withdraw(node, from: readiness)
-        return .done
-      }
+    return wait(core, operation, by: &node, until: deadline) {
+      attempt($0, readiness, seen: seen)
+    } withdraw: {
+      machine.withdraw($0, from: readiness)
+      return .done
     }
   }
 

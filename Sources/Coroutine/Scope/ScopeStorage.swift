@@ -257,12 +257,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
     var shield: CancellationRegion?
     defer { shield?.close() }
-    var node = WaitNode(.coroutine(.passUnretained(core)))
-    withUnsafeMutablePointer(to: &node) { node in
-      while !close() {
-        // The canceller has cancelled the children too: they end soon, and are waited for all the same.
-        if join(core, node) == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
-      }
+    while !close() {
+      // The canceller has cancelled the children too: they end soon, and are waited for all the same.
+      if join(core) == .cancelled { shield = CancellationRegion(of: core, isShield: true) }
     }
   }
 
@@ -278,8 +275,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     require(
       core.family?.toOpaque() != Unmanaged.passUnretained(self).toOpaque(),
       "\(core.description) is a child of \(description), and would wait for its own end: join a scope from outside")
-    var node = WaitNode(.coroutine(.passUnretained(core)))
-    return withUnsafeMutablePointer(to: &node) { join(core, $0, until: deadline) }
+    return join(core, until: deadline)
   }
 
   /// The same for the calling task.
@@ -310,13 +306,12 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
   }
 
-  private func join(
-    _ core: CoroutineCore, _ node: UnsafeMutablePointer<WaitNode>, until deadline: UInt64 = WaitDeadline.never
-  ) -> WakeCause {
-    wait(core, .join, until: deadline) {
-      machine.join(node)
+  private func join(_ core: CoroutineCore, until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    return wait(core, .join, by: &node, until: deadline) {
+      machine.join($0)
     } withdraw: {
-      machine.withdraw(node)
+      machine.withdraw($0)
     }
   }
 

@@ -38,12 +38,10 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
     _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64
   ) -> (outcome: Result<Value, any Error>?, cause: WakeCause) {
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, operation, until: deadline) {
-        machine.wait(node)
-      } withdraw: {
-        machine.withdraw()
-      }
+    let cause = wait(core, operation, by: &node, until: deadline) {
+      machine.wait($0)
+    } withdraw: { _ in
+      machine.withdraw()
     }
     // Again under the lock: a late second resume may be looking.
     return (lock.withLock { machine.take() }, cause)

@@ -25,10 +25,10 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     let cause = withUnsafeMutablePointer(to: &node) { node in
       lock.withLock { machine.register(node) }
       mutex.unlock(holder)
-      let cause = wait(core, .condition, until: deadline) {
-        machine.arrive(node)
+      let cause = wait(core, .condition, by: node, until: deadline) {
+        machine.arrive($0)
       } withdraw: {
-        machine.withdraw(node)
+        machine.withdraw($0)
       }
       // Cancelled before it could even arrive.
       if cause != .event { lockAndWithdraw { machine.withdraw(node) } }

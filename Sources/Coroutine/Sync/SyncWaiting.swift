@@ -19,13 +19,7 @@ extension Waitable {
   ) throws -> Node {
     let deadline = WaitDeadline.after(timeout)
     var node = makeNode(.coroutine(.passUnretained(core)))
-    let cause = withUnsafeMutablePointer(to: &node) { node in
-      wait(core, operation, until: deadline) {
-        attempt(node)
-      } withdraw: {
-        withdraw(node)
-      }
-    }
+    let cause = wait(core, operation, by: &node, until: deadline, attempt: attempt, withdraw: withdraw)
     try cause.check(timeout)
     return node
   }

@@ -73,12 +73,9 @@ extension CoroutineCore {
       if isInterrupted { try throwCancelled() }
       return yieldTurn()
     }
-    let cause = wait(self, .sleep, until: deadline) {
-      .wait
-    } withdraw: {
-      .done
-    }
-    if cause == .cancelled { try throwCancelled() }
+    countOperation()
+    guard enter(self) else { try throwCancelled() }
+    if suspend(self, .sleep, until: deadline, withdraw: { .done }) == .cancelled { try throwCancelled() }
   }
 }
 
