@@ -159,7 +159,11 @@ import Testing
     #expect(log.all == ["false false", "false false", "true true"])
   }
 
-  @Test func anAskerWithADeadlineGoesOnThoughTheActorBlocksItsThread() async throws {
+  /// Where its deadline is.
+  enum Deadline: CaseIterable { case ask, aroundTheScope }
+
+  @Test(arguments: Deadline.allCases)
+  func anAskerWithADeadlineGoesOnThoughTheActorBlocksItsThread(_ deadline: Deadline) async throws {
     let pool = ThreadPool(threads: 2)
     let hasGoneOn = DispatchSemaphore(value: 0)
     let actor = MessageActor<Question>(on: pool) { mailbox in
@@ -171,7 +175,15 @@ import Testing
     let outcome = try await Coroutine(on: pool) {
       // Once the actor waits for a message, a thread can be handed off to it.
       while !actor.storage.isIdle { Coroutine.yield() }
-      let outcome = failure { _ = try actor.ask(timeout: .milliseconds(1)) { $0 } }
+      let outcome = failure {
+        switch deadline {
+        case .ask: _ = try actor.ask(timeout: .milliseconds(1)) { $0 }
+        case .aroundTheScope:
+          try withTimeout(.milliseconds(1)) {
+            try withScope { scope in scope.launch { _ = try actor.ask { $0 } } }
+          }
+        }
+      }
       hasGoneOn.signal()
       return outcome
     }.get()

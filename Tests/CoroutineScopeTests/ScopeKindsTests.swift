@@ -354,6 +354,20 @@ import Testing
       log.all == ["begins", "goes on", "port 8080", "end"] || log.all == ["begins", "port 8080", "goes on", "end"])
   }
 
+  @Test func aStartedChildWithoutAStackFailsTheStartOnly() async throws {
+    let log = Log()
+    let numbers = Channel<Int>()
+    try await serially {
+      try withScope { scope in
+        let sibling = scope.launch { log.add("the sibling gets \(try numbers.receive())") }
+        log.add("\(failure { try scope.start(stackSize: 0) { (_: ReadySignal<Void>) in } }.contains("stack"))")
+        try numbers.send(7)
+        try sibling.get()
+      }
+    }
+    #expect(log.all == ["true", "the sibling gets 7"])
+  }
+
   @Test func aChildThatFailsBeforeItIsReadyFailsTheStartOnly() async throws {
     let log = Log()
     let numbers = Channel<Int>()

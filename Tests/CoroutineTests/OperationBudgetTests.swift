@@ -57,6 +57,24 @@ import Testing
     #expect(handled < 3 * ElementRing<Int>.countInterval)
   }
 
+  /// Its mailbox is empty whenever it takes a message, and never when it looks for the next one.
+  @Test func anActorThatTellsItselfLetsTheOthersRun() throws {
+    let pool = ThreadPool(threads: 1)
+    let handled = try Coroutine(on: pool) {
+      let (hasRun, handled) = (Flag(), Counter())
+      let actor = MessageActor<Int>(on: pool) { mailbox in
+        for _ in mailbox where !hasRun.isSet && handled.value < Self.many {
+          handled.add()
+          try mailbox.actor.tell(1)
+        }
+      }
+      try actor.tell(1)
+      try Coroutine { hasRun.set() }.get()
+      return handled.value
+    }.getBlocking()
+    #expect(handled < 3 * ElementRing<Int>.countInterval)
+  }
+
   // MARK: Operations that do not yield
 
   @Test func whatPassesBesideACountedSlotOfTheBufferCountsOnce() throws {

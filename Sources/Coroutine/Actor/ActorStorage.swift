@@ -125,6 +125,8 @@ extension ActorStorage {
   @inlinable @inline(never)
   func takeOrWait(_ envelope: UnsafeMutablePointer<Envelope<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
     endCurrent()
+    // With a limit it has counted in `takeFromMailbox`. An actor that sends itself its next message always comes here.
+    if !isBounded { coroutine.countOperation() }
     while true {
       guard enter(coroutine) else { return nil }
       guard machine.envelopes.count | inbox.count > 0 else { break }

@@ -86,10 +86,8 @@ extension CoroutineScope {
     _ scheduler: SchedulerReference, _ priority: TaskPriority?, _ name: String, _ stackSize: Int?,
     _ suspension: SuspensionStorage<Value>, _ body: sending @escaping (ReadySignal<Value>) throws -> Void
   ) -> CoroutineCore {
-    let signal = ReadySignal(Resumption(suspension))
-    let child = CoroutineStorage<Void, any Error>.create(on: scheduler, name: name, stackSize: stackSize) {
-      try signal.run(body)
-    }
+    let child = StartedChild(
+      ReadySignal(Resumption(suspension)), on: scheduler, name: name, stackSize: stackSize, body)
     // Cancelled before it has begun it would not say so.
     child.setStartsAtomically()
     if let priority { child.prioritise(priority) }
@@ -104,6 +102,37 @@ extension CoroutineScope {
       throw CancellationError()
     }
     return try outcome.get()
+  }
+}
+
+/// A child that says when it is ready.
+// Unchecked: as its superclass; its own field belongs to the thread that begins it.
+private final class StartedChild<Value: Sendable>: CoroutineCore, @unchecked Sendable {
+  /// Until it begins.
+  @exclusivity(unchecked) private var signal: ReadySignal<Value>?
+
+  /// One that is not scheduled yet.
+  init(
+    _ signal: ReadySignal<Value>, on scheduler: SchedulerReference, name: String, stackSize: Int?,
+    _ body: sending @escaping (ReadySignal<Value>) throws -> Void
+  ) {
+    self.signal = signal
+    super.init(on: scheduler, name: name, stackSize: stackSize) { core in
+      // Taken, since the starter is told of the child's end by that of the signal's last copy.
+      guard let signal = unsafeDowncast(core, to: StartedChild<Value>.self).signal.take() else {
+        fatalError("\(core.description) runs twice")
+      }
+      try signal.run(body)
+    }
+    keepAlive()
+  }
+
+  /// Without a stack: thrown by the starter, and then no failure in the scope. Otherwise the starter would be abandoned, since
+  /// the signal goes.
+  override func dropBody() {
+    if let failure, let signal = signal.take(), signal.fails(failure) { outcome = .words }
+    signal = nil
+    super.dropBody()
   }
 }
 
@@ -137,12 +166,15 @@ public struct ReadySignal<Value: Sendable>: Sendable {
       try Coroutine.checkCancellation()
       try body(self)
     } catch {
-      // Thrown by the starter; by the child itself if that has given up: then it is a failure in the scope like any other.
-      guard claim(), state.resumption.throwing(error) else { throw error }
+      // By the child itself if the starter has given up: then it is a failure in the scope like any other.
+      guard fails(error) else { throw error }
       return
     }
     if claim() { state.resumption.throwing(ChildNotReady()) }
   }
+
+  /// Whether the starter throws this.
+  fileprivate func fails(_ error: any Error) -> Bool { claim() && state.resumption.throwing(error) }
 }
 
 extension ReadySignal where Value == Void {
