@@ -67,11 +67,14 @@ static int look_by_select(int descriptor, bool to_write) {
 
 bool coroutine_io_is_ready(int descriptor, bool to_write) {
   struct pollfd look = {.fd = descriptor, .events = to_write ? POLLOUT : POLLIN | POLLRDHUP | POLLPRI};
-  int count = poll(&look, 1, 0);
+  int count;
+  // Again after a signal: "not ready" would be a waiter that is not woken.
+  do count = poll(&look, 1, 0);
+  while (count < 0 && errno == EINTR);
   // Refused, as by a limit of no descriptors (RLIMIT_NOFILE) or a filter.
-  if (count < 0 && errno != EINTR) count = look_by_select(descriptor, to_write);
+  if (count < 0) count = look_by_select(descriptor, to_write);
   // Refused, too: its event may have come already, and no other would.
-  return count > 0 || (count < 0 && errno != EINTR);
+  return count != 0;
 }
 
 int coroutine_io_close(int descriptor) { return close(descriptor) == 0 || errno == EINTR ? 0 : -errno; }

@@ -18,7 +18,7 @@ public import Coroutine
 /// A wait suspends the coroutine and allocates nothing. Any number of coroutines may wait for one descriptor; each readiness
 /// wakes all of them. Copies are the same descriptor; the last copy's end closes it, as `close` does.
 public struct Descriptor: Sendable {
-  private let handle: DescriptorHandle
+  let handle: DescriptorHandle
 
   /// Takes a descriptor over: it is not blocking from here on, closed on exec unless it is a standard stream (0 to 2), and
   /// belongs to the result. If this fails the caller keeps it, as it was.

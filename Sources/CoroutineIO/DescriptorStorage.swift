@@ -110,11 +110,14 @@ final class DescriptorStorage: Sendable {
     let core = CoroutineCore.running(for: function)
     let readiness = Readiness(for: operation)
     core.beginOperation()
+    var isLastTry = false
     while true {
       // Before the call: what changes from here on is another count.
       let seen = waits.events(for: readiness)  // litmus: readiness-count
       // Where it must not wait, no event has been looked for: only the call tells. In a child of fork the count stands still.
-      if asked == nil || limit.isNow || !isExhausted(readiness, at: seen) || waits.isInForkedChild {
+      let isTried =
+        asked == nil || limit.isNow || isLastTry || !isExhausted(readiness, at: seen) || waits.isInForkedChild
+      if isTried {
         let number = try beginUse()
         let result = call(number)
         let code = result < 0 ? coroutine_io_errno() : 0
@@ -128,8 +131,13 @@ final class DescriptorStorage: Sendable {
         guard code == EAGAIN || code == EINPROGRESS || code == EALREADY else {
           throw IOError(operation: "\(operation)", code: code, subject: name)
         }
+        if isLastTry { throw TimeoutError(after: limit.timeout) }
       }
-      try suspend(core, operation, seen: seen, limit)
+      do { try suspend(core, operation, seen: seen, limit) } catch let error as TimeoutError {
+        guard !isTried else { throw error }
+        // What had come before the call may not have been reported in time.
+        isLastTry = true
+      }
     }
   }
 

@@ -20,7 +20,7 @@ extension StreamListener {
   /// The coroutines run on the caller's scheduler, and are named after their peers. A connection is closed when its handler
   /// has returned or thrown. An error of one never ends the others.
   ///
-  /// What a handler has written before it returns reaches its peer also if that still sends: of TCP, a close would reset the
+  /// What a handler has written before it returns reaches its peer also if that still sends: a close would reset the
   /// connection then. Where bytes have come that the handler has not read, the peer is told of the end, and what it sends is
   /// dropped until its own end, 256 KiB of it at most, for a second at most. A connection whose peer is quiet is closed at
   /// once, as is one whose handler has thrown.

@@ -141,6 +141,14 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
     }
   }
 
+  /// Whether both are the same but for the flow of IPv6, which is a label of a packet.
+  func isSamePlace(as other: SocketAddress) -> Bool {
+    guard case .ipv6(let high, let low, let port, _, let scope) = form,
+      case .ipv6(let otherHigh, let otherLow, let otherPort, _, let otherScope) = other.form
+    else { return self == other }
+    return (high, low, port, scope) == (otherHigh, otherLow, otherPort, otherScope)
+  }
+
   /// Its text: "127.0.0.1:80", "[::1]:80", "unix:/tmp/socket", "unix:@abstract", or "unix:(unnamed)". A path that looks like
   /// one of the last two has "./" before it: "unix:./@name".
   public var description: String {

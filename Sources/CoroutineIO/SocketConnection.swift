@@ -31,7 +31,8 @@ extension SocketConnection {
   ///
   /// TCP resets a connection that is closed while bytes have come that were not read, and one whose peer goes on to send: what
   /// was written, and was not sent by then, is lost, though `write` has returned. So who closes before the peer has sent all
-  /// ends its own half first, and reads up to the peer's end. (`serve` does it for its handlers.)
+  /// ends its own half first, and reads up to the peer's end. (`serve` does it for its handlers.) By a Unix socket nothing is lost,
+  /// but a peer whose bytes were not read gets ECONNRESET in place of the end.
   ///
   /// ```swift
   /// try connection.write("HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n")

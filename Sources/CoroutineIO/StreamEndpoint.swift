@@ -35,6 +35,9 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   private let writer = Atomic<UInt64>(0)
   /// How many bytes the kernel has taken. Written by the writer.
   private let total = Atomic<UInt64>(0)
+  /// Whether a write has got the error of a connection that the peer has reset. The kernel tells it once: the reader gets an end,
+  /// as if the peer had sent all. (Behind an end of the peer's, a write fails with EPIPE.)
+  private let isReset = Atomic<Bool>(false)
   // Of the reader, as what follows.
   @exclusivity(unchecked) private var buffer = StreamBuffer()
   /// Whether the peer's end has been read.
@@ -267,8 +270,13 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   /// Takes the bytes that have come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
   private func receive(_ number: CInt, _ target: UnsafeMutableRawPointer?, _ count: Int) -> Int {
-    let received = isSocket ? recv(number, target, count, 0) : CoroutineLibc.read(number, target, count)
-    if received == 0 { isAtEnd = true }
+    // Whatever others do with the flag O_NONBLOCK, which belongs to all that have the socket: a thread is not blocked.
+    let received =
+      isSocket ? recv(number, target, count, Int32(MSG_DONTWAIT)) : CoroutineLibc.read(number, target, count)
+    if received == 0 {
+      if !isAtEnd, isReset.load(ordering: .acquiring) { return Int(coroutine_io_fail(ECONNRESET)) }
+      isAtEnd = true
+    }
     return received
   }
 
@@ -304,7 +312,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
     while written < bytes.count {
       let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
       let some = try descriptor.perform(.write, limit, asked: whole(rest.count)) { number in
-        if isSocket { return send(number, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL)) }
+        if isSocket { return noting(send(number, rest.baseAddress, rest.count, Self.sendFlags)) }
         var piece = iovec(rest)
         return coroutine_io_write_quietly(number, &piece, 1)
       }
@@ -312,6 +320,16 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
       count(some)
       if written < bytes.count { try nextCall(behind: some, limit) }
     }
+  }
+
+  private static var sendFlags: Int32 { Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT) }
+
+  /// What the kernel has taken; a reset is noted for the reader. Leaves `errno` as it is.
+  private func noting(_ sent: Int) -> Int {
+    guard sent < 0 else { return sent }
+    let code = coroutine_io_errno()
+    if code == ECONNRESET { isReset.store(true, ordering: .releasing) }
+    return Int(coroutine_io_fail(code))
   }
 
   /// There is more to write.
@@ -335,7 +353,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
               var message = msghdr()
               message.msg_iov = next.baseAddress
               message.msg_iovlen = .init(next.count)  // musl: an Int32
-              return sendmsg(number, &message, Int32(MSG_NOSIGNAL))
+              return noting(sendmsg(number, &message, Self.sendFlags))
             }
           }
           rest.drop(written)
@@ -388,17 +406,19 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   // MARK: Before a close
 
-  /// Lets the peer of a connection by TCP get what was written, where a close would keep it from that: if bytes have come that
-  /// were not read, the kernel drops what it has not sent yet, and resets the connection.
+  /// Lets the peer of a connection get what was written, and its end, where a close would keep it from that: if bytes have come
+  /// that were not read, or still come, the kernel drops what it has not sent yet, and resets the connection. By a Unix socket
+  /// the peer would get a reset in place of the end.
   ///
   /// Then it tells the peer of the end, and drops what comes until the peer's own end: 256 KiB at most, for some time at most,
   /// and until the calling coroutine is cancelled. In all other cases it does nothing: a peer that is quiet gets its end by the
   /// close.
   func takeLeave(upTo time: Duration = .seconds(1)) {
-    guard shortCallsAreLast else { return }
+    guard isSocket else { return }
     // Where it was closed, or other code still reads or writes, that is the handler's affair.
     try? reading { () throws -> Void in
-      guard !isAtEnd, try hasUnreadBytes() else { return }
+      // A peer whose bytes were read ahead may be about to send more.
+      guard !isAtEnd, try !buffer.isEmpty || hasUnreadBytes() else { return }
       try finishWriting()
       buffer.drop(buffer.count)
       let limit = WaitLimit(time)
@@ -415,7 +435,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   /// Whether the kernel has bytes that were not read. By the reader.
   private func hasUnreadBytes() throws -> Bool {
     var byte: UInt8 = 0
-    return try descriptor.withFileDescriptor { recv($0, &byte, 1, Int32(MSG_PEEK)) > 0 }
+    return try descriptor.withFileDescriptor { recv($0, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) > 0 }
   }
 
   // MARK: Both

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import CCoroutineIO
+import Context
 import Coroutine
 import CoroutineLibc
 
@@ -19,6 +20,7 @@ import CoroutineLibc
 public struct UDPSocket: Sendable {
   /// What it sends and receives by.
   public let descriptor: Descriptor
+  private let peer = DatagramPeer()
 
   /// A socket at an address of this machine, by default one that only this machine reaches, and that reaches only this machine.
   /// Callable from any thread.
@@ -76,6 +78,9 @@ public struct UDPSocket: Sendable {
       if peer.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) != 0 {
         throw IOError(operation: "connect", code: coroutine_io_errno(), subject: descriptor.name)
       }
+      // As the kernel writes it: to "0.0.0.0" means to this machine.
+      let (result, address) = SocketAddress.filled { Int(getpeername(number, $0, $1)) }
+      self.peer.set(result == 0 ? address ?? peer : peer)
     }
   }
 
@@ -93,7 +98,7 @@ public struct UDPSocket: Sendable {
     try Coroutine.checkCancellation()
     _ = try bytes.withUnsafeBytes { bytes in
       try descriptor.perform(.write, WaitLimit(timeout)) { number in
-        let flags = Int32(MSG_NOSIGNAL)
+        let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
         guard let peer else { return CoroutineLibc.send(number, bytes.baseAddress, bytes.count, flags) }
         return peer.withSockaddr { sendto(number, bytes.baseAddress, bytes.count, flags, $0, $1) }
       }
@@ -112,17 +117,26 @@ public struct UDPSocket: Sendable {
     _ = CoroutineCore.running(for: "UDPSocket.receive(upTo:)")
     require(count >= 0, "receive(upTo: \(count)) on \(descriptor.name): the number of bytes must not be negative")
     try Coroutine.checkCancellation()
-    // No datagram has more.
-    let count = min(count, 65_535)
+    let limit = WaitLimit(timeout)
+    while true {
+      // No datagram has more.
+      let datagram = try receiveAny(upTo: min(count, 65_535), limit)
+      // The kernel keeps those that had come before it knew the peer.
+      if peer.mayHaveSent(datagram) { return datagram }
+      try limit.checkBetweenCalls()
+    }
+  }
+
+  private func receiveAny(upTo count: Int, _ limit: WaitLimit) throws -> Datagram {
     var bytes: [UInt8] = []
     var sender: SocketAddress?
-    let length = try descriptor.perform(.read, WaitLimit(timeout)) { number in
+    let length = try descriptor.perform(.read, limit) { number in
       var result = 0
       var code: Int32 = 0
       bytes = [UInt8](unsafeUninitializedCapacity: count) { target, initialized in
         // With MSG_TRUNC the result is how long it was.
         (result, sender) = SocketAddress.filled {
-          recvfrom(number, target.baseAddress, count, Int32(MSG_TRUNC), $0, $1)
+          recvfrom(number, target.baseAddress, count, Int32(MSG_TRUNC) | Int32(MSG_DONTWAIT), $0, $1)
         }
         code = coroutine_io_errno()
         initialized = min(max(result, 0), count)
@@ -139,6 +153,20 @@ public struct UDPSocket: Sendable {
 
   /// Closes it: operations that wait throw `DescriptorClosed`, as all do that come later. Callable from any thread.
   public func close() { descriptor.close() }
+}
+
+/// The one whose datagrams a socket receives, shared by its copies.
+// Unchecked: guarded by the lock.
+private final class DatagramPeer: @unchecked Sendable {
+  private let lock = Lock()
+  private var address: SocketAddress?
+
+  func set(_ peer: SocketAddress) { lock.withLock { address = peer } }
+
+  func mayHaveSent(_ datagram: Datagram) -> Bool {
+    guard let address = lock.withLock({ address }) else { return true }
+    return address.isSamePlace(as: datagram.sender)
+  }
 }
 
 /// What a `UDPSocket` has received.

@@ -55,6 +55,24 @@ struct DatagramTests {
     }
   }
 
+  /// The kernel keeps what had come before the connect.
+  @Test func aStrangersDatagramFromBeforeTheConnectIsDropped() throws {
+    for host in ["127.0.0.1", "::1"] {
+      try runUntilComplete {
+        let (one, other) = (try UDPSocket(host: host), try UDPSocket(host: host))
+        let stranger = try UDPSocket(host: host)
+        try stranger.send(bytes("forged"), to: one.localAddress)
+        try other.send(bytes("early"), to: one.localAddress)
+        try one.connect(to: other.localAddress)
+        #expect(try one.receive().bytes == bytes("early"))
+        try stranger.send(bytes("forged"), to: one.localAddress)
+        try other.send(bytes("answer"), to: one.localAddress)
+        #expect(try one.receive().bytes == bytes("answer"))
+        #expect(throws: TimeoutError.self) { try one.receive(timeout: .zero) }
+      }
+    }
+  }
+
   @Test func oneForAPeerSpeaksWithItAlone() throws {
     try runUntilComplete {
       let server = try UDPSocket()

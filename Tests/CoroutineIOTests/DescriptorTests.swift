@@ -90,6 +90,29 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     #expect(bytes == [4])
   }
 
+  /// What it tells of was read meanwhile.
+  @Test func aLateReportWakesNoWaiterForReadiness() throws {
+    let (left, right) = try makePair()
+    try runUntilComplete {
+      let log = Log()
+      let waiting = Coroutine {
+        try left.waitUntilReadable()
+        log.add("waited")
+      }
+      let selecting = Coroutine {
+        try select { left.onReadable { log.add("selected") } }
+      }
+      Coroutine.yield()
+      left.handle.storage.becomeReady(.readable)
+      for _ in 0..<3 { Coroutine.yield() }
+      #expect(log.all == [])
+      try right.put([1])
+      try waiting.get()
+      try selecting.get()
+      #expect(log.all.sorted() == ["selected", "waited"])
+    }
+  }
+
   @Test func whatIsThereAlreadyNeedsNoWait() throws {
     let (left, right) = try makePair()
     try right.put([1, 2])

@@ -97,6 +97,60 @@ struct ServeTests {
     }
   }
 
+  /// What was read ahead has left the kernel, which resets the connection all the same when more comes behind the close.
+  @Test func aClientThatStillSendsGetsItsAnswerBehindALine() throws {
+    try runUntilComplete {
+      let listener = try TCPListener()
+      // More than the kernel has room for: a part is still to be sent when the handler returns.
+      let answer = pattern(2_600_000)
+      let hasWritten = Flag()
+      let server = Coroutine {
+        try listener.serve { connection in
+          _ = try connection.readLine()
+          try connection.write(answer)
+          hasWritten.set()
+        }
+      }
+      let client = try TCPConnection(to: listener.address)
+      try client.write(bytes("go\n") + pattern(10_000))
+      var received: [UInt8] = []
+      while !hasWritten.isSet {
+        received += try client.read(upTo: 16 << 10) ?? []
+        Coroutine.yield()
+      }
+      // Also behind its close, if it has closed.
+      for _ in 0..<10 {
+        try? client.write(pattern(1_000))
+        Coroutine.yield()
+      }
+      received += try readAll(client)
+      #expect(received == answer)
+      client.close()
+      listener.close()
+      try server.get()
+    }
+  }
+
+  /// By a Unix socket the peer got ECONNRESET behind the answer.
+  @Test func aClientOfAUnixSocketGetsItsEnd() throws {
+    try runUntilComplete {
+      let folder = try TemporaryFolder()
+      let listener = try UnixListener(path: folder.path + "/socket")
+      let server = Coroutine {
+        try listener.serve { connection in
+          _ = try connection.read(upTo: 3)
+          try connection.write("answer")
+        }
+      }
+      let client = try UnixConnection(to: folder.path + "/socket")
+      try client.write("go\nmore that is not read")
+      #expect(try client.readToEnd(limit: 100) == bytes("answer"))
+      client.close()
+      listener.close()
+      try server.get()
+    }
+  }
+
   /// It gets no second of the server's time, nor more than a part of what it sends is taken.
   @Test func aClientThatSendsForEverIsLetGo() throws {
     try runUntilComplete {

@@ -240,6 +240,53 @@ struct StreamWriteTests {
     }
   }
 
+  /// The kernel tells the writer, and the reader an end, as if the peer had sent all.
+  @Test func aResetThatAWriteHasMetIsAnErrorOfTheReader() throws {
+    try runUntilComplete {
+      let (client, server) = try PairKind.tcp.make()
+      try client.write("half a li")
+      try client.descriptor.withFileDescriptor { number in
+        var option = linger(l_onoff: 1, l_linger: 0)
+        #expect(setsockopt(number, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size)) == 0)
+      }
+      client.close()
+      let ofTheWriter = #expect(throws: IOError.self) { try server.write("x") }
+      #expect(ofTheWriter?.code == ECONNRESET)
+      let ofTheReader = #expect(throws: IOError.self) { try server.readLine() }
+      #expect(ofTheReader?.code == ECONNRESET)
+    }
+  }
+
+  /// Another process that has the socket, as a CGI program or a shell, makes it blocking.
+  @Test func aSocketThatOthersHaveMadeBlockingBlocksNoThread() throws {
+    try runUntilComplete {
+      let (client, server) = try PairKind.tcp.make()
+      for stream in [client, server] {
+        try stream.descriptor.withFileDescriptor { #expect(fcntl($0, F_SETFL, fcntl($0, F_GETFL) & ~O_NONBLOCK) == 0) }
+      }
+      #expect(throws: TimeoutError.self) { try server.read(timeout: .milliseconds(1)) }
+      let block = pattern(1 << 20)
+      let failure = failure { while true { try client.write(block, timeout: .milliseconds(1)) } }
+      #expect(failure.contains("timed out") || failure.contains("bytes"), "\(failure)")
+    }
+  }
+
+  /// The poller has not told of the byte yet when the wait begins, nor when its time is up.
+  @Test func aByteThatCameBeforeTheCallIsReadInItsTime() throws {
+    try runUntilComplete {
+      let (client, server) = try PairKind.tcp.make()
+      try client.write("a")
+      #expect(try server.read() == bytes("a"))
+      let other = Coroutine {
+        let end = ContinuousClock.now + .milliseconds(20)
+        while ContinuousClock.now < end {}
+      }
+      try client.write("b")
+      #expect(try server.read(timeout: .milliseconds(1)) == bytes("b"))
+      try other.get()
+    }
+  }
+
   @Test func aPeerThatVanishesInTheMiddleOfALineLeavesItsBeginning() throws {
     try runUntilComplete {
       let (client, server) = try PairKind.tcp.make()

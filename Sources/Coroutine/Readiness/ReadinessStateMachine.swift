@@ -34,6 +34,9 @@ package struct Readiness: OptionSet, Sendable {
 /// The kernel reports each change once (edge-triggered), so a change that comes between a refused system call and the
 /// wait for it must not be missed. Therefore changes are counted. A waiter says which count it has *seen*: it read the
 /// count before it made the call that was refused. If the count has moved since, it does not wait, but calls again.
+///
+/// A report may be late: what it tells of may have been read by then. One that makes its call again finds out. Others only want to
+/// know whether the descriptor *is ready*, and have looked before they came: they are woken if it still is.
 struct ReadinessStateMachine {
   typealias Node = UnsafeMutablePointer<WaitNode>
 
@@ -41,8 +44,12 @@ struct ReadinessStateMachine {
   /// How often it has become readable, and writable. They wrap.
   private(set) var readEvents: UInt32 = 0
   private(set) var writeEvents: UInt32 = 0
+  /// Those that make their call again.
   private(set) var readers = WaitQueue<WaitNode>()
   private(set) var writers = WaitQueue<WaitNode>()
+  /// Those that want to know whether it is ready.
+  private(set) var readableWaiters = WaitQueue<WaitNode>()
+  private(set) var writableWaiters = WaitQueue<WaitNode>()
 
   /// A waiter comes.
   ///
@@ -50,25 +57,35 @@ struct ReadinessStateMachine {
   mutating func wait(_ node: Node, for readiness: Readiness, seen: UInt32?) -> Attempt {
     guard !isClosed else { return .done }
     if let seen, seen != events(for: readiness) { return .done }
-    if readiness == .writable { writers.append(node) } else { readers.append(node) }
+    withQueue(for: readiness, callsAgain: seen != nil) { $0.append(node) }
     return .wait
   }
 
-  /// A waiter gives up.
-  mutating func withdraw(_ node: Node, from readiness: Readiness) {
-    if readiness == .writable { writers.remove(node) } else { readers.remove(node) }
+  /// A waiter withdraws.
+  ///
+  /// - Parameter callsAgain: whether it came with a count that it had seen.
+  mutating func withdraw(_ node: Node, from readiness: Readiness, callsAgain: Bool) {
+    withQueue(for: readiness, callsAgain: callsAgain) { $0.remove(node) }
   }
 
   /// The kernel has reported a change. Returns the waiters to wake.
-  mutating func becomeReady(_ readiness: Readiness) -> ClaimedWaiters {
+  ///
+  /// - Parameter isStill: whether it is ready now, after what has been read and written since the change.
+  mutating func becomeReady(_ readiness: Readiness, isStill: (Readiness) -> Bool) -> ClaimedWaiters {
     var woken = ClaimedWaiters()
     if readiness.contains(.readable) {
       readEvents &+= 1
       while let node = readers.popClaimed() { woken.append(node) }
+      if !readableWaiters.isEmpty, isStill(.readable) {
+        while let node = readableWaiters.popClaimed() { woken.append(node) }
+      }
     }
     if readiness.contains(.writable) {
       writeEvents &+= 1
       while let node = writers.popClaimed() { woken.append(node) }
+      if !writableWaiters.isEmpty, isStill(.writable) {
+        while let node = writableWaiters.popClaimed() { woken.append(node) }
+      }
     }
     return woken
   }
@@ -77,7 +94,19 @@ struct ReadinessStateMachine {
   mutating func close() -> ClaimedWaiters? {
     guard !isClosed else { return nil }
     isClosed = true
-    return becomeReady([.readable, .writable])
+    return becomeReady([.readable, .writable]) { _ in true }
+  }
+
+  @inline(__always)
+  private mutating func withQueue(
+    for readiness: Readiness, callsAgain: Bool, _ body: (inout WaitQueue<WaitNode>) -> Void
+  ) {
+    switch (readiness == .writable, callsAgain) {
+    case (true, true): body(&writers)
+    case (true, false): body(&writableWaiters)
+    case (false, true): body(&readers)
+    case (false, false): body(&readableWaiters)
+    }
   }
 
   private func events(for readiness: Readiness) -> UInt32 { readiness == .writable ? writeEvents : readEvents }

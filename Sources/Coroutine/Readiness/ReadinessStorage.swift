@@ -51,7 +51,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   /// The kernel has reported a change. From any thread; wakes the waiters for it.
   package func becomeReady(_ readiness: Readiness) {  // litmus: pool-watch, readiness-count
     lock.lock()
-    let woken = machine.becomeReady(readiness)
+    let woken = machine.becomeReady(readiness, isStill: look)
     publish()
     lock.unlock()
     woken.wakeAll()
@@ -86,7 +86,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     return wait(core, operation, by: &node, until: deadline) {
       attempt($0, readiness, seen: seen)
     } withdraw: {
-      machine.withdraw($0, from: readiness)
+      machine.withdraw($0, from: readiness, callsAgain: seen != nil)
       return .done
     }
   }
@@ -99,7 +99,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     } attempt: {
       attempt($0, readiness, seen: nil)
     } withdraw: {
-      machine.withdraw($0, from: readiness)
+      machine.withdraw($0, from: readiness, callsAgain: false)
       return .done
     }
   }
@@ -131,7 +131,7 @@ extension ReadinessStorage {
 
   /// The caller holds `lock`.
   func withdraw(_ node: UnsafeMutablePointer<WaitNode>, from readiness: Readiness) {
-    machine.withdraw(node, from: readiness)
+    machine.withdraw(node, from: readiness, callsAgain: false)
   }
 }
 
