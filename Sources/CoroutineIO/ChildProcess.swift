@@ -55,11 +55,11 @@ public struct ChildProcess: Sendable {
     }
   }
 
-  private let handle: ChildHandle
+  private let owner: ChildOwner
   private let input: PipeWriter?
   let output: PipeReader?
   let error: PipeReader?
-  var storage: ChildStorage { handle.storage }
+  var storage: ChildStorage { owner.storage }
 
   /// Starts a program. Callable from any thread; blocks it for as long as it takes to open files, and `posix_spawn`.
   ///
@@ -99,7 +99,7 @@ public struct ChildProcess: Sendable {
       }
     }
     guard process > 0 else { throw Self.failure(-process, of: program, in: directory) }
-    handle = ChildHandle(try ChildStorage(process, program, ownsGroup: group.isOwn))
+    owner = ChildOwner(try ChildStorage(process, program, ownsGroup: group.isOwn))
     self.input = stdin.ours.map { PipeWriter($0) }
     self.output = stdout.ours.map { PipeReader($0) }
     self.error = stderr.ours.map { PipeReader($0) }
@@ -114,7 +114,7 @@ public struct ChildProcess: Sendable {
   }
 
   /// Its number. Signals are sent by `send(signal:)`, which can't reach another process that has got the same number.
-  public var processID: Int32 { handle.storage.processID }
+  public var processID: Int32 { owner.storage.processID }
 
   /// What the child reads from its standard input. Close it, and the child reads the end.
   ///
@@ -132,7 +132,7 @@ public struct ChildProcess: Sendable {
   public var standardError: PipeReader { piped(error, "error") }
 
   private func piped<Stream>(_ stream: Stream?, _ name: String) -> Stream {
-    guard let stream else { fatalError("\(handle.storage.name): its standard \(name) was not started as a pipe") }
+    guard let stream else { fatalError("\(owner.storage.name): its standard \(name) was not started as a pipe") }
     return stream
   }
 
@@ -148,7 +148,7 @@ public struct ChildProcess: Sendable {
   @discardableResult
   @available(*, noasync, message: "call it in a coroutine")
   public func wait(timeout: Duration? = nil) throws -> End {
-    try handle.storage.wait(timeout: timeout)
+    try owner.storage.wait(timeout: timeout)
   }
 
   /// A case of a `select`: chosen when it has ended.
@@ -167,7 +167,7 @@ public struct ChildProcess: Sendable {
   public func onEnd<Output>(
     _ handler: @escaping (End) throws -> Output
   ) -> Select.Case<Select.DescriptorReadiness, Output> {
-    // The handle, too: a process whose last one is gone is killed.
+    // The owner, too: a process whose last one is gone is killed.
     storage.onEnd { [self] end in try withExtendedLifetime(self) { try handler(end) } }
   }
 

@@ -6,7 +6,7 @@ import Coroutine
 import CoroutineLibc
 
 /// Ends a child process with the last copy of its `ChildProcess`.
-final class ChildHandle: Sendable {
+final class ChildOwner: Sendable {
   let storage: ChildStorage
 
   init(_ storage: ChildStorage) { self.storage = storage }

@@ -18,7 +18,7 @@ public import Coroutine
 /// A wait suspends the coroutine and allocates nothing. Any number of coroutines may wait for one descriptor; each readiness
 /// wakes all of them. Copies are the same descriptor; the last copy's end closes it, as `close` does.
 public struct Descriptor: Sendable {
-  let handle: DescriptorHandle
+  let owner: DescriptorOwner
 
   /// Takes a descriptor over: it is not blocking from here on, closed on exec unless it is a standard stream (0 to 2), and
   /// belongs to the result. If this fails the caller keeps it, as it was.
@@ -30,19 +30,19 @@ public struct Descriptor: Sendable {
   /// - Throws: `IOError`.
   public init(adopting fileDescriptor: Int32, name: String = "") throws {
     let name = name.isEmpty ? "descriptor \(fileDescriptor)" : name
-    handle = DescriptorHandle(try DescriptorStorage.adopt(fileDescriptor, name: name))
+    owner = DescriptorOwner(try DescriptorStorage.adopt(fileDescriptor, name: name))
   }
 
   /// Takes over what may also be a file, or `/dev/null`.
   init(adoptingAny fileDescriptor: Int32, name: String) throws {
-    handle = DescriptorHandle(try DescriptorStorage.adoptAny(fileDescriptor, name: name))
+    owner = DescriptorOwner(try DescriptorStorage.adoptAny(fileDescriptor, name: name))
   }
 
   /// What it was called; `descriptor 7` without a name.
-  public var name: String { handle.storage.name }
+  public var name: String { owner.storage.name }
 
   /// Whether it was closed.
-  public var isClosed: Bool { handle.storage.isClosed }
+  public var isClosed: Bool { owner.storage.isClosed }
 
   /// Suspends the calling coroutine until there is something to read, or the end, or an error. At once if there is.
   ///
@@ -51,7 +51,7 @@ public struct Descriptor: Sendable {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func waitUntilReadable(timeout: Duration? = nil) throws {
-    try handle.storage.waitUntilReady(.read, WaitLimit(timeout), for: "Descriptor.waitUntilReadable(timeout:)")
+    try owner.storage.waitUntilReady(.read, WaitLimit(timeout), for: "Descriptor.waitUntilReadable(timeout:)")
   }
 
   /// Suspends the calling task until there is something to read, or the end, or an error. At once if there is.
@@ -59,7 +59,7 @@ public struct Descriptor: Sendable {
   /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
   nonisolated(nonsending) public func waitUntilReadable(timeout: Duration? = nil) async throws {
-    try await handle.storage.waitUntilReady(.read, timeout: timeout)
+    try await owner.storage.waitUntilReady(.read, timeout: timeout)
   }
 
   /// Suspends the calling coroutine until there is room to write, or an error. At once if there is.
@@ -69,7 +69,7 @@ public struct Descriptor: Sendable {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func waitUntilWritable(timeout: Duration? = nil) throws {
-    try handle.storage.waitUntilReady(.write, WaitLimit(timeout), for: "Descriptor.waitUntilWritable(timeout:)")
+    try owner.storage.waitUntilReady(.write, WaitLimit(timeout), for: "Descriptor.waitUntilWritable(timeout:)")
   }
 
   /// Suspends the calling task until there is room to write, or an error. At once if there is.
@@ -77,21 +77,21 @@ public struct Descriptor: Sendable {
   /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError`, `TimeoutError`, `DescriptorClosed`.
   nonisolated(nonsending) public func waitUntilWritable(timeout: Duration? = nil) async throws {
-    try await handle.storage.waitUntilReady(.write, timeout: timeout)
+    try await owner.storage.waitUntilReady(.write, timeout: timeout)
   }
 
   /// Runs `body` with the descriptor's number, which stays this descriptor's until `body` returns, even if it is closed meanwhile.
   ///
   /// - Throws: `DescriptorClosed`, without calling `body`, if it was closed before; what `body` throws.
   public func withFileDescriptor<Result>(_ body: (Int32) throws -> Result) throws -> Result {
-    let number = try handle.storage.beginUse()
-    defer { handle.storage.endUse() }
+    let number = try owner.storage.beginUse()
+    defer { owner.storage.endUse() }
     return try body(number)
   }
 
   /// Ends all waits by `DescriptorClosed`, and gives the number up, as soon as the last system call under way has
   /// returned. Further calls have no effect. Callable from any thread.
-  public func close() { handle.storage.close() }
+  public func close() { owner.storage.close() }
 
   /// Makes a system call until it is done.
   ///
@@ -108,11 +108,11 @@ public struct Descriptor: Sendable {
     _ operation: WaitOperation, _ limit: WaitLimit, asked: Int? = nil, for function: StaticString = #function,
     _ call: (Int32) -> Int
   ) throws -> Int {
-    try handle.storage.perform(operation, limit, asked: asked, for: function, call)
+    try owner.storage.perform(operation, limit, asked: asked, for: function, call)
   }
 
   /// Whether its stream has bytes that were read from it and not taken yet: then it is ready to be read. By the reader.
-  func noteBytesReadAhead(_ areThere: Bool) { handle.storage.waits.noteBytesReadAhead(areThere) }
+  func noteBytesReadAhead(_ areThere: Bool) { owner.storage.waits.noteBytesReadAhead(areThere) }
 }
 
 extension Descriptor {
@@ -142,15 +142,15 @@ extension Descriptor {
   private func onReady<Output>(
     _ operation: WaitOperation, _ handler: @escaping () throws -> Output
   ) -> Select.Case<Select.DescriptorReadiness, Output> {
-    // The handle, too: with the last one the descriptor is closed.
-    Select.Case(Select.DescriptorReadiness.Source(handle.storage.waits, operation)) { [handle] _ in
-      try withExtendedLifetime(handle) { try handler() }
+    // The owner, too: with the last copy of it the descriptor is closed.
+    Select.Case(Select.DescriptorReadiness.Source(owner.storage.waits, operation)) { [owner] _ in
+      try withExtendedLifetime(owner) { try handler() }
     }
   }
 }
 
 /// Closes its descriptor with the last copy of the `Descriptor`. The poller holds the storage, which therefore can't.
-private final class DescriptorHandle: Sendable {
+final class DescriptorOwner: Sendable {
   let storage: DescriptorStorage
 
   init(_ storage: DescriptorStorage) { self.storage = storage }

@@ -103,7 +103,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
         try select { left.onReadable { log.add("selected") } }
       }
       Coroutine.yield()
-      left.handle.storage.becomeReady(.readable)
+      left.owner.storage.becomeReady(.readable)
       for _ in 0..<3 { Coroutine.yield() }
       #expect(log.all == [])
       try right.put([1])

@@ -386,7 +386,7 @@ import Testing
       for _ in 0..<3 {
         answers.append(try actor.ask { $0 })
         let spare = core.extras?._withUnsafeGuaranteedRef {
-          $0.spare.map { Unmanaged<ReplyEnd>.fromOpaque($0.toOpaque()) }
+          $0.spare.map { Unmanaged<ReplyOwner>.fromOpaque($0.toOpaque()) }
         }
         used.append(spare?._withUnsafeGuaranteedRef { $0.storage.toOpaque() })
         let late = kept.withLock { $0.map { $0.complete(100) } }
@@ -405,19 +405,19 @@ import Testing
       for (number, reply) in mailbox { reply.complete(number) }
     }
     let (answers, kept) = try await Coroutine(on: pool) { () -> ([Int], [Bool]) in
-      var used: [WeakEnd] = []
+      var used: [WeakOwner] = []
       var answers: [Int] = []
       for number in 0..<3 {
         let answer = try actor.ask { (reply: Question) -> (Int, Question) in
           let inner = try? actor.ask { (other: Question) -> (Int, Question) in
-            used += [WeakEnd(reply.end), WeakEnd(other.end)]
+            used += [WeakOwner(reply.owner), WeakOwner(other.owner)]
             return (10 * number, other)
           }
           return ((inner ?? .min) + number, reply)
         }
         answers.append(answer)
       }
-      return (answers, used.map { $0.end != nil })
+      return (answers, used.map { $0.owner != nil })
     }.get()
     #expect(answers == [0, 11, 22])
     // The outer ask's object is used again. The inner ask's is released each time.
@@ -426,22 +426,22 @@ import Testing
 
   @Test func aSpareReplyGoesWithItsCoroutinesExtras() {
     var extras: CoroutineExtras? = CoroutineExtras()
-    weak var spare: ReplyEnd?
+    weak var spare: ReplyOwner?
     do {
-      let end = ReplyEnd(ReplyStorage<Int>())
-      _ = end.withStorage { $0.abandon() }
-      spare = end
-      extras?.keepSpareReply(.passRetained(end))
+      let owner = ReplyOwner(ReplyStorage<Int>())
+      _ = owner.withStorage { $0.abandon() }
+      spare = owner
+      extras?.keepSpareReply(.passRetained(owner))
     }
     #expect(spare != nil)
     extras = nil
     #expect(spare == nil)
   }
 
-  private struct WeakEnd {
-    weak var end: ReplyEnd?
+  private struct WeakOwner {
+    weak var owner: ReplyOwner?
 
-    init(_ end: ReplyEnd) { self.end = end }
+    init(_ owner: ReplyOwner) { self.owner = owner }
   }
 
   // MARK: Every order

@@ -144,7 +144,7 @@ struct WaitingOperations: Sendable {
       WaitingOperation(
         name: "generator", reason: .receive, hasTimeout: false, wait: { _ in _ = try elements.next() },
         waitInTask: { _ in _ = try await elements.next() },
-        isUntouched: { elements.end.storage.machine.consumers.isEmpty && elements.end.storage.machine.asking == 0 }),
+        isUntouched: { elements.owner.storage.machine.consumers.isEmpty && elements.owner.storage.machine.asking == 0 }),
       WaitingOperation(
         name: "join", reason: .join,
         wait: { timeout in
@@ -207,11 +207,11 @@ struct WaitingOperations: Sendable {
       WaitingOperation(
         name: "broadcast", reason: .send, wait: { try crowded.send(2, timeout: $0) },
         waitInTask: { try await crowded.send(2, timeout: $0) },
-        isUntouched: { crowded.trySend(3) == .full(3) && slow.end.storage.senderCount == 0 }),
+        isUntouched: { crowded.trySend(3) == .full(3) && slow.owner.storage.senderCount == 0 }),
       WaitingOperation(
         name: "subscription", reason: .receive, wait: { _ = try stories.receive(timeout: $0) },
         waitInTask: { _ = try await stories.receive(timeout: $0) },
-        isUntouched: { stories.tryReceive() == .empty && stories.end.reader.waiters.isEmpty }),
+        isUntouched: { stories.tryReceive() == .empty && stories.owner.reader.waiters.isEmpty }),
       WaitingOperation(
         name: "watched value", reason: .receive, wait: { timeout in try level.wait(timeout: timeout) { $0 > 0 } },
         waitInTask: { timeout in try await level.wait(timeout: timeout) { $0 > 0 } },

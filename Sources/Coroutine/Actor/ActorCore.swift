@@ -17,10 +17,10 @@ final class ActorCoroutine: CoroutineCore, @unchecked Sendable {
     notesWaits = true
   }
 
-  override var owner: (any CoroutineOwner)? { actor }
+  override var cancelDelegate: (any CancelDelegate)? { actor }
 }
 
-extension ActorCore: CoroutineOwner {
+extension ActorCore: CancelDelegate {
   final func cancelCoroutine() { request(.stop) }
 
   final var isCancelled: Bool { lock.withLock { life.isStopped } }

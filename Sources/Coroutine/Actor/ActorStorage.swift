@@ -22,7 +22,7 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   @exclusivity(unchecked) @usableFromInline var current: Message?
   /// Where the answer to the message that is being handled goes, if it is an ask. Retained; unmanaged, since looking at
   /// it would count otherwise.
-  @exclusivity(unchecked) @usableFromInline var currentEnd: Unmanaged<ReplyEnd>?
+  @exclusivity(unchecked) @usableFromInline var currentReply: Unmanaged<ReplyOwner>?
   /// What it does. Let go of at the end, for what it captured.
   @exclusivity(unchecked) private var body: Body?
 
@@ -46,9 +46,9 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
       endCurrent()
       return false
     }
-    let (message, end) = (current.take(), currentEnd.take()?.takeRetainedValue())
-    guard message != nil || end != nil else { return false }
-    end?.fail(failure)
+    let (message, owner) = (current.take(), currentReply.take()?.takeRetainedValue())
+    guard message != nil || owner != nil else { return false }
+    owner?.fail(failure)
     DeadLetters.report(DeadLetter(message: message, actor: name, reason: .failed(failure)))
     return true
   }
@@ -72,7 +72,7 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   /// message.
   @usableFromInline
   func lose(_ envelope: borrowing Envelope<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
-    if let end = envelope.end, end.fail(error) { return }
+    if let owner = envelope.replyOwner, owner.fail(error) { return }
     DeadLetters.report(DeadLetter(message: envelope.message, actor: name, reason: reason))
   }
 }
@@ -172,9 +172,9 @@ extension ActorStorage {
   @inlinable @inline(__always)
   func begin(_ envelope: consuming Envelope<Message>) -> Message {
     if isFresh { noteFirstMessage() }
-    let (message, end) = (envelope.message, envelope.end)
-    if let end {
-      currentEnd = .passRetained(end)
+    let (message, owner) = (envelope.message, envelope.replyOwner)
+    if let owner {
+      currentReply = .passRetained(owner)
     } else {
       // After `endCurrent` there is nothing here that an assignment would have to release.
       withUnsafeMutablePointer(to: &current) { $0.initialize(to: message) }
@@ -185,15 +185,15 @@ extension ActorStorage {
   /// The message has been handled, answered or not.
   @inlinable @inline(__always)
   func endCurrent() {
-    guard let end = currentEnd else {
+    guard let owner = currentReply else {
       current = nil
       return
     }
-    currentEnd = nil
-    end._withUnsafeGuaranteedRef { end in
-      if !end.isSettled { end.withStorage { $0.noteHandled() } }
+    currentReply = nil
+    owner._withUnsafeGuaranteedRef { owner in
+      if !owner.isSettled { owner.withStorage { $0.noteHandled() } }
     }
-    end.release()
+    owner.release()
   }
 
   /// Ends the program if it is not the actor that runs here.
@@ -223,7 +223,7 @@ extension ActorStorage {
   /// processor has to wait.
   @inlinable @inline(__always)
   func deliver(
-    _ message: consuming Message, _ end: consuming ReplyEnd?, _ unsent: inout Envelope<Message>?,
+    _ message: consuming Message, _ owner: consuming ReplyOwner?, _ unsent: inout Envelope<Message>?,
     by asker: Unmanaged<CoroutineCore>? = nil
   ) -> Delivery {
     if !claimIdle() {
@@ -231,23 +231,23 @@ extension ActorStorage {
       // It may have begun to wait meanwhile. From here on it can't.
       guard claimIdle() else {
         guard machine.hasRoom else {
-          unsent = Envelope(consume message, consume end)
+          unsent = Envelope(consume message, consume owner)
           return refuse(&unsent)
         }
-        machine.keep(consume message, consume end)
+        machine.keep(consume message, consume owner)
         lock.unlock()
         return .delivered
       }
       lock.unlock()
     }
-    hand(consume message, consume end, by: asker)
+    hand(consume message, consume owner, by: asker)
     return .delivered
   }
 
   /// Gives the message to the actor and lets it go on. The caller has claimed its wait for one.
   @inlinable @inline(__always)
-  func hand(_ message: consuming Message, _ end: consuming ReplyEnd?, by asker: Unmanaged<CoroutineCore>?) {
-    receiver!.initialize(to: Envelope(consume message, consume end))
+  func hand(_ message: consuming Message, _ owner: consuming ReplyOwner?, by asker: Unmanaged<CoroutineCore>?) {
+    receiver!.initialize(to: Envelope(consume message, consume owner))
     if let asker { handOff(by: asker) } else { CoroutineCore.wake(core) }
   }
 

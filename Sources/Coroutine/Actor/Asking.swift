@@ -7,7 +7,7 @@ extension ActorStorage {
   /// On a coroutine. Where the actor waits for a message and the thread can be handed off to it, the answer is usually
   /// there when the message has been delivered: then the asker has not waited, and nothing was allocated.
   ///
-  /// The asker holds `end`, and releases it before it waits: as long as it holds it, it counts as one of those that
+  /// The asker holds `owner`, and releases it before it waits: as long as it holds it, it counts as one of those that
   /// could answer. What `askAsActor` and `answer` get is retained twice, for them and for the mailbox.
   @inlinable
   func ask<Value: Sendable>(timeout: Duration?, _ make: (Reply<Value>) -> Message) throws -> Value {
@@ -15,73 +15,73 @@ extension ActorStorage {
     return try core._withUnsafeGuaranteedRef { core in
       guard !core.isHeldUp || core.mayGoOn() else { throw CancellationError() }
       let deadline = WaitDeadline.after(timeout)
-      let end = ReplyEnd.make(for: core, Value.self)
+      let owner = ReplyOwner.make(for: core, Value.self)
       // The message's, and the mailbox's.
-      coroutine_retain_unshared_twice(end.toOpaque())
-      let message = make(Reply(end.takeRetainedValue()))
+      coroutine_retain_unshared_twice(owner.toOpaque())
+      let message = make(Reply(owner.takeRetainedValue()))
       CoroutineCore.requireIsCurrent(.passUnretained(core), behindClosureOf: "MessageActor.ask")
       guard !core.notesWaits else {
-        return try askAsActor(core, consume message, end, until: deadline, timeout)
+        return try askAsActor(core, consume message, owner, until: deadline, timeout)
       }
-      return try answer(core, consume message, end, until: deadline, timeout)
+      return try answer(core, consume message, owner, until: deadline, timeout)
     }
   }
 
   /// An actor asks: it must not be the one that waits, in the end, for itself.
   @inlinable @inline(never)
   func askAsActor<Value: Sendable>(
-    _ core: CoroutineCore, _ message: consuming Message, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64,
+    _ core: CoroutineCore, _ message: consuming Message, _ owner: Unmanaged<ReplyOwner>, until deadline: UInt64,
     _ timeout: Duration?
   ) throws -> Value {
     guard let asker = core.asker else { fatalError("an actor asks before it is one") }
     // The graph refers to it until this one has left.
-    let reply = end._withUnsafeGuaranteedRef { $0.storage.retain() }
+    let reply = owner._withUnsafeGuaranteedRef { $0.storage.retain() }
     defer { reply.release() }
     if let cycle = reply._withUnsafeGuaranteedRef({ AskGraph.enter(asker, waitsFor: self, $0) }) {
       // The mailbox's too.
-      end.release()
-      end.release()
+      owner.release()
+      owner.release()
       throw cycle
     }
     defer { AskGraph.leave(asker) }
-    return try answer(core, consume message, end, until: deadline, timeout)
+    return try answer(core, consume message, owner, until: deadline, timeout)
   }
 
   @inlinable @inline(__always)
   func answer<Value: Sendable>(
-    _ core: CoroutineCore, _ message: consuming Message, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64,
+    _ core: CoroutineCore, _ message: consuming Message, _ owner: Unmanaged<ReplyOwner>, until deadline: UInt64,
     _ timeout: Duration?
   ) throws -> Value {
     do {
       // One with a deadline has to go on then, even if the actor blocks the thread: it keeps its own.
       let asker = deadline == WaitDeadline.never ? Unmanaged.passUnretained(core) : nil
       if claimIdle() {
-        hand(consume message, end.takeRetainedValue(), by: asker)
+        hand(consume message, owner.takeRetainedValue(), by: asker)
       } else {
-        try deliver(core, consume message, end.takeRetainedValue(), by: asker, until: deadline, timeout)
+        try deliver(core, consume message, owner.takeRetainedValue(), by: asker, until: deadline, timeout)
       }
     } catch {
-      end.release()
+      owner.release()
       throw error
     }
-    guard end._withUnsafeGuaranteedRef({ $0.isSettled }) else {
-      return try waitForAnswer(core, end, until: deadline, timeout)
+    guard owner._withUnsafeGuaranteedRef({ $0.isSettled }) else {
+      return try waitForAnswer(core, owner, until: deadline, timeout)
     }
-    defer { core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(end) } }
-    return try end._withUnsafeGuaranteedRef { end in
+    defer { core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(owner) } }
+    return try owner._withUnsafeGuaranteedRef { owner in
       // Unchecked: made for this type of value, by `ask`.
-      try end.withStorage { try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome() }
+      try owner.withStorage { try unsafeDowncast($0, to: ReplyStorage<Value>.self).takeOutcome() }
     }
   }
 
   /// The actor was not idle: puts the message into the mailbox, and waits for room in it if need be.
   @inlinable @inline(never)
   func deliver(
-    _ core: CoroutineCore, _ message: consuming Message, _ end: consuming ReplyEnd,
+    _ core: CoroutineCore, _ message: consuming Message, _ owner: consuming ReplyOwner,
     by asker: Unmanaged<CoroutineCore>?, until deadline: UInt64, _ timeout: Duration?
   ) throws {
     var envelope: Envelope<Message>?
-    switch deliver(consume message, consume end, &envelope, by: asker) {
+    switch deliver(consume message, consume owner, &envelope, by: asker) {
     case .delivered: return
     case .full: try check(waitForRoom(core, &envelope, until: deadline), envelope == nil, timeout)
     case .refused(let error): throw error
@@ -97,12 +97,12 @@ extension ActorStorage {
 
   @inlinable @inline(never)
   func waitForAnswer<Value: Sendable>(
-    _ core: CoroutineCore, _ end: Unmanaged<ReplyEnd>, until deadline: UInt64, _ timeout: Duration?
+    _ core: CoroutineCore, _ owner: Unmanaged<ReplyOwner>, until deadline: UInt64, _ timeout: Duration?
   ) throws -> Value {
     // Retained for `keepStorage`.
-    let reply = end._withUnsafeGuaranteedRef { $0.storage.retain() }
-    defer { ReplyEnd.keepStorage(reply, for: core) }
-    ReplyEnd.release(end)
+    let reply = owner._withUnsafeGuaranteedRef { $0.storage.retain() }
+    defer { ReplyOwner.keepStorage(reply, for: core) }
+    ReplyOwner.release(owner)
     return try reply._withUnsafeGuaranteedRef { reply in
       // Unchecked: made for this type of value, by `ask`.
       let storage = unsafeDowncast(reply, to: ReplyStorage<Value>.self)
@@ -173,8 +173,8 @@ extension ActorStorage {
     _ reply: ReplyStorage<Value>, _ unsent: inout Envelope<Message>?, _ make: (Reply<Value>) -> Message
   ) -> Delivery {
     reply.recipient = self
-    let end = ReplyEnd(reply)
-    return deliver(make(Reply(end)), end, &unsent)
+    let owner = ReplyOwner(reply)
+    return deliver(make(Reply(owner)), owner, &unsent)
   }
 }
 

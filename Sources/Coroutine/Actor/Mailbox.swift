@@ -46,7 +46,7 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
   }
 
   /// The actor itself, to send to, or to tell others of.
-  public var actor: MessageActor<Message> { MessageActor(ActorHandle(storage)) }
+  public var actor: MessageActor<Message> { MessageActor(ActorOwner(storage)) }
 }
 
 // MARK: - Children
@@ -94,6 +94,6 @@ extension Mailbox {
     _ other: MessageActor<Other>, _ message: @escaping @Sendable (ActorEnd) -> Message
   ) {
     let actor = actor
-    storage.watch(other.storage) { actor.handle.storage.deliverUrgently(message($0)) }
+    storage.watch(other.storage) { actor.owner.storage.deliverUrgently(message($0)) }
   }
 }

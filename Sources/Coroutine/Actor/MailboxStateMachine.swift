@@ -6,12 +6,12 @@
 struct Envelope<Message>: ~Copyable {
   @usableFromInline let message: Message
   /// Keeps the asker waiting until the message has been handled, even if others drop the reply; `nil`: it is no ask.
-  @usableFromInline let end: ReplyEnd?
+  @usableFromInline let replyOwner: ReplyOwner?
 
   @inlinable @inline(__always)
-  init(_ message: consuming Message, _ end: consuming ReplyEnd?) {
+  init(_ message: consuming Message, _ owner: consuming ReplyOwner?) {
     self.message = message
-    self.end = end
+    replyOwner = owner
   }
 }
 
@@ -69,8 +69,8 @@ struct MailboxStateMachine<Message>: ~Copyable {
 
   /// A message comes in, in registers. There must be room.
   @inlinable @inline(__always)
-  mutating func keep(_ message: consuming Message, _ end: consuming ReplyEnd?) {
-    envelopes.append(Envelope(consume message, consume end))
+  mutating func keep(_ message: consuming Message, _ owner: consuming ReplyOwner?) {
+    envelopes.append(Envelope(consume message, consume owner))
   }
 
   /// The same where `hasRoomAtHand` has just been true.

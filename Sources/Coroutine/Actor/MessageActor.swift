@@ -46,15 +46,15 @@ import Synchronization
 /// `Blocking` in their names, for threads. Copies are the same actor. Each message takes constant time, and allocates
 /// only in the mailbox.
 public struct MessageActor<Message: Sendable>: Sendable {
-  @usableFromInline let handle: ActorHandle<Message>
+  @usableFromInline let owner: ActorOwner<Message>
 
   @usableFromInline
-  init(_ handle: ActorHandle<Message>) {
-    self.handle = handle
+  init(_ owner: ActorOwner<Message>) {
+    self.owner = owner
   }
 
   @inlinable @inline(__always)
-  var storage: ActorStorage<Message> { handle.storage }
+  var storage: ActorStorage<Message> { owner.storage }
 
   /// Starts an actor, on the scheduler of the coroutine that creates it, or, created elsewhere, on the pool.
   ///
@@ -88,7 +88,7 @@ public struct MessageActor<Message: Sendable>: Sendable {
     let storage = ActorStorage<Message>(
       name: name, on: scheduler, stackSize: stackSize, mailbox: mailbox, parent: parent, policy: supervision, body: body
     )
-    handle = ActorHandle(storage)
+    owner = ActorOwner(storage)
     storage.start()
   }
 
@@ -329,7 +329,7 @@ extension ActorCore {
 
 /// What the copies of one `MessageActor` share: when the last of an actor's is gone, no messages can come any more.
 @usableFromInline
-final class ActorHandle<Message: Sendable>: Sendable {
+final class ActorOwner<Message: Sendable>: Sendable {
   @usableFromInline let storage: ActorStorage<Message>
 
   @usableFromInline

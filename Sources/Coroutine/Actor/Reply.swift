@@ -15,11 +15,11 @@ public import Synchronization
 /// It is used once: the first call counts and returns `true`. It may be kept for later, or handed on to others, on any
 /// thread. When the last copy is gone unused, the asker gets `ReplyDropped`.
 public struct Reply<Value: Sendable>: Sendable {
-  @usableFromInline let end: ReplyEnd
+  @usableFromInline let owner: ReplyOwner
 
   @inlinable
-  init(_ end: ReplyEnd) {
-    self.end = end
+  init(_ owner: ReplyOwner) {
+    self.owner = owner
   }
 
   /// Answers.
@@ -28,7 +28,7 @@ public struct Reply<Value: Sendable>: Sendable {
   @inlinable @discardableResult
   public func complete(_ value: Value) -> Bool {
     // Made for this type of value, by `ask`.
-    end.withStorage { unsafeDowncast($0, to: ReplyStorage<Value>.self).succeed(value) }
+    owner.withStorage { unsafeDowncast($0, to: ReplyStorage<Value>.self).succeed(value) }
   }
 
   /// Answers with an error, which `ask` throws.
@@ -36,7 +36,7 @@ public struct Reply<Value: Sendable>: Sendable {
   /// - Returns: whether the asker gets it.
   @inlinable @discardableResult
   public func fail(_ error: any Error) -> Bool {
-    end.fail(error)
+    owner.fail(error)
   }
 
   /// Answers with either.
@@ -70,12 +70,12 @@ public struct Reply<Value: Sendable>: Sendable {
   ///   let details = try asker.ask { .details($0) }        // answered when the report is
   /// ```
   public func handedOn() -> Reply {
-    end.withStorage { $0.isDeferred.store(true, ordering: .releasing) }
+    owner.withStorage { $0.isDeferred.store(true, ordering: .releasing) }
     return self
   }
 
   /// Whether the asker still waits for an answer.
-  public var isWanted: Bool { end.withStorage { $0.isOpen } }
+  public var isWanted: Bool { owner.withStorage { $0.isOpen } }
 }
 
 extension Reply where Value == Void {
@@ -88,7 +88,7 @@ extension Reply where Value == Void {
 
 /// What the copies of one `Reply` share: when it goes, no answer can come any more.
 @usableFromInline
-final class ReplyEnd: Sendable {
+final class ReplyOwner: Sendable {
   /// Retained; unmanaged, since every use would count it otherwise.
   @usableFromInline let storage: Unmanaged<ReplyCore>
 
@@ -123,8 +123,8 @@ final class ReplyEnd: Sendable {
   /// is not inlined: the optimiser moves a release that it sees upwards, across a retain of the storage, since it knows
   /// of no connection between the two.
   @usableFromInline @inline(never)
-  static func release(_ end: Unmanaged<ReplyEnd>) {
-    end.release()
+  static func release(_ owner: Unmanaged<ReplyOwner>) {
+    owner.release()
   }
 
   /// Keeps the storage of an ask whose wait has ended for the next one of its asker `core`, if no answer can come.
@@ -135,13 +135,13 @@ final class ReplyEnd: Sendable {
     // Else there is a `Reply` still, or the last one is just going.
     guard storage.isSettled, isKnownUniquelyReferenced(&storage) else { return }
     storage.recipient = nil
-    core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(.passRetained(ReplyEnd(storage))) }
+    core.neededExtras._withUnsafeGuaranteedRef { $0.keepSpareReply(.passRetained(ReplyOwner(storage))) }
   }
 
-  /// A reply end for an ask of the running coroutine `core`, that nothing else holds: that of its last ask, if it is
+  /// A reply's owner for an ask of the running coroutine `core`, that nothing else holds: that of its last ask, if it is
   /// over. Retained for the caller.
   @inlinable @inline(__always)
-  static func make<Value: Sendable>(for core: CoroutineCore, _ type: Value.Type) -> Unmanaged<ReplyEnd> {
+  static func make<Value: Sendable>(for core: CoroutineCore, _ type: Value.Type) -> Unmanaged<ReplyOwner> {
     if let spare = core.extras?._withUnsafeGuaranteedRef({ $0.takeSpareReply() }) {
       let isReset = spare.withStorage { storage in
         guard storage.valueType == ObjectIdentifier(Value.self) else { return false }
@@ -150,7 +150,7 @@ final class ReplyEnd: Sendable {
       }
       if isReset { return .passRetained(spare) }
     }
-    return .passRetained(ReplyEnd(ReplyStorage<Value>()))
+    return .passRetained(ReplyOwner(ReplyStorage<Value>()))
   }
 }
 

@@ -18,8 +18,8 @@ extension MessageActor {
   @discardableResult
   public func send<Value: Sendable>(_ message: (Reply<Value>) -> Message) -> Promise<Value> {
     let reply = ReplyStorage<Value>()
-    let end = ReplyEnd(reply)
-    return post(message(Reply(end)), end, reply)
+    let owner = ReplyOwner(reply)
+    return post(message(Reply(owner)), owner, reply)
   }
 
   /// Sends a message, and does not wait. The promise is fulfilled when the message has been handled.
@@ -31,20 +31,20 @@ extension MessageActor {
   @discardableResult
   public func send(_ message: Message) -> Promise<Void> {
     let receipt = Receipt()
-    return post(message, ReplyEnd(receipt), receipt)
+    return post(message, ReplyOwner(receipt), receipt)
   }
 
-  private func post<Value>(_ message: Message, _ end: ReplyEnd, _ reply: ReplyStorage<Value>) -> Promise<Value> {
+  private func post<Value>(_ message: Message, _ owner: ReplyOwner, _ reply: ReplyStorage<Value>) -> Promise<Value> {
     reply.recipient = storage
     let promise = Promise(storage: AnswerStorage<Value>(name: name, reply))
-    let resolver = Promise<Value>.Resolver(end: PromiseEnd(promise.storage))
+    let resolver = Promise<Value>.Resolver(owner: ResolverOwner(promise.storage))
     reply.onAnswer = { [unowned reply] in resolver.settle(with: Result { try reply.takeOutcome() }) }
     resolver.onCancel { _ = reply.abandon() }
     var envelope: Envelope<Message>?
-    switch storage.deliver(message, end, &envelope) {
+    switch storage.deliver(message, owner, &envelope) {
     case .delivered: break
-    case .full: end.fail(MailboxFull(actor: name))
-    case .refused(let error): end.fail(error)
+    case .full: owner.fail(MailboxFull(actor: name))
+    case .refused(let error): owner.fail(error)
     }
     return promise
   }

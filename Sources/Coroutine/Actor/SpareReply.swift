@@ -4,16 +4,16 @@
 extension CoroutineExtras {
   /// The spare reply, if nothing else holds it.
   @inlinable @inline(__always)
-  func takeSpareReply() -> ReplyEnd? {
+  func takeSpareReply() -> ReplyOwner? {
     guard let kept = spare else { return nil }
-    var spare = Unmanaged<ReplyEnd>.fromOpaque(kept.toOpaque()).takeRetainedValue()
+    var spare = Unmanaged<ReplyOwner>.fromOpaque(kept.toOpaque()).takeRetainedValue()
     self.spare = nil
     return isKnownUniquelyReferenced(&spare) ? spare : nil
   }
 
   /// Takes over a reference.
   @inlinable @inline(__always)
-  func keepSpareReply(_ reply: Unmanaged<ReplyEnd>) {
+  func keepSpareReply(_ reply: Unmanaged<ReplyOwner>) {
     // One of an ask inside of the function that made the message, if any.
     let other = spare
     spare = .fromOpaque(reply.toOpaque())

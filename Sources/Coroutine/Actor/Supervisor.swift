@@ -15,8 +15,8 @@
 /// An error that is escalated stops all of its actors, and is reported through `CoroutineErrors.unhandled`. Copies are the
 /// same supervisor. All functions may be called from any thread.
 public struct Supervisor: Sendable {
-  private let handle: SupervisorHandle
-  private var node: SupervisorNode { handle.node }
+  private let owner: SupervisorOwner
+  private var node: SupervisorNode { owner.node }
 
   /// A supervisor without actors.
   ///
@@ -24,7 +24,7 @@ public struct Supervisor: Sendable {
   ///   - policy: what becomes of an actor that fails.
   ///   - name: for messages.
   public init(_ policy: Supervision = Supervision(), name: String = "") {
-    handle = SupervisorHandle(SupervisorNode(name: name, policy: policy, owner: nil))
+    owner = SupervisorOwner(SupervisorNode(name: name, policy: policy, owner: nil))
   }
 
   /// Starts an actor. The parameters are those of `MessageActor.init`. After `stop()` it ends before it begins.
@@ -82,7 +82,7 @@ public struct Supervisor: Sendable {
 }
 
 /// What the copies of one `Supervisor` share.
-private final class SupervisorHandle: Sendable {
+private final class SupervisorOwner: Sendable {
   let node: SupervisorNode
 
   init(_ node: SupervisorNode) {

@@ -114,7 +114,7 @@ private final class BlockingOrder<Value: Sendable>: BlockingWork, @unchecked Sen
   }
 
   func submit(to pool: BlockingPool, _ resume: Resumption<Value>) {
-    resume.end.storage.awaitsThread.store(true, ordering: .relaxed)
+    resume.owner.storage.awaitsThread.store(true, ordering: .relaxed)
     self.resume = resume
     pool.submit(self)
   }
@@ -122,7 +122,7 @@ private final class BlockingOrder<Value: Sendable>: BlockingWork, @unchecked Sen
   func perform(_ refusal: ThreadRefused?) {
     var work = take()
     guard work != nil, let resume else { return }
-    resume.end.storage.awaitsThread.store(false, ordering: .relaxed)
+    resume.owner.storage.awaitsThread.store(false, ordering: .relaxed)
     let result = Result<Value, any Error> {
       if let refusal { throw refusal }
       return try work!()

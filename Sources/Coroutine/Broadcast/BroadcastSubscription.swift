@@ -6,14 +6,14 @@
 /// is an `AsyncSequence`; it is a case of a `select` too. It ends when the last copy of it is gone. Copies are the same
 /// receiver: each element goes to one of the waiters at the copies.
 public struct BroadcastSubscription<Element: Sendable>: Sendable {
-  let end: SubscriptionEnd<Element>
+  let owner: SubscriptionOwner<Element>
 
   init(of storage: BroadcastStorage<Element>) {
-    end = SubscriptionEnd(of: storage)
+    owner = SubscriptionOwner(of: storage)
   }
 
   /// How many elements it has missed until now, because it was too slow: with `.dropOldest`. From any thread.
-  public var missedCount: Int { end.storage.missedCount(of: end.reader) }
+  public var missedCount: Int { owner.storage.missedCount(of: owner.reader) }
 
   /// Takes the next element; suspends the calling coroutine until there is one.
   ///
@@ -24,9 +24,9 @@ public struct BroadcastSubscription<Element: Sendable>: Sendable {
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(timeout: Duration? = nil) throws -> Element {
     var element: Element?
-    let cause = end.storage.receive(
-      &element, for: end.reader, until: WaitDeadline.after(timeout), "BroadcastSubscription.receive()")
-    guard let element else { throw end.storage.failure(cause, timeout) }
+    let cause = owner.storage.receive(
+      &element, for: owner.reader, until: WaitDeadline.after(timeout), "BroadcastSubscription.receive()")
+    guard let element else { throw owner.storage.failure(cause, timeout) }
     return element
   }
 
@@ -37,14 +37,14 @@ public struct BroadcastSubscription<Element: Sendable>: Sendable {
   ///   `TimeoutError` if the task is cancelled or time is up. In none of these cases has it taken an element.
   nonisolated(nonsending) public func receive(timeout: Duration? = nil) async throws -> Element {
     var element: Element?
-    let cause = await end.storage.receive(&element, for: end.reader, until: WaitDeadline.after(timeout))
-    guard let element else { throw end.storage.failure(cause, timeout) }
+    let cause = await owner.storage.receive(&element, for: owner.reader, until: WaitDeadline.after(timeout))
+    guard let element else { throw owner.storage.failure(cause, timeout) }
     return element
   }
 
   /// Takes the next element, if there is one. Callable from everywhere, as `Channel.tryReceive()`.
   public func tryReceive() -> ReceiveResult<Element> {
-    switch end.storage.tryReceive(for: end.reader) {
+    switch owner.storage.tryReceive(for: owner.reader) {
     case .received(let element): .received(element)
     case .closed: .closed
     case .empty: .empty
@@ -66,8 +66,8 @@ public struct BroadcastSubscription<Element: Sendable>: Sendable {
     @available(*, noasync, message: "use 'receive()' here")
     public func next() -> Element? {
       var element: Element?
-      _ = subscription.end.storage.receive(
-        &element, for: subscription.end.reader, until: WaitDeadline.never, "BroadcastSubscription.received.next()")
+      _ = subscription.owner.storage.receive(
+        &element, for: subscription.owner.reader, until: WaitDeadline.never, "BroadcastSubscription.received.next()")
       return element
     }
   }
@@ -86,8 +86,8 @@ extension BroadcastSubscription: AsyncSequence {
     /// The next element; `nil` once it is closed and all was received, and when the task is cancelled.
     public mutating func next(isolation actor: isolated (any Actor)?) async -> Element? {
       var element: Element?
-      let end = subscription.end
-      _ = await end.storage.receive(&element, for: end.reader, until: WaitDeadline.never)
+      let owner = subscription.owner
+      _ = await owner.storage.receive(&element, for: owner.reader, until: WaitDeadline.never)
       return element
     }
   }
@@ -101,11 +101,11 @@ extension BroadcastSubscription: AsyncSequence {
 
 extension BroadcastSubscription: CustomStringConvertible {
   /// That of what it has subscribed to.
-  public var description: String { "a subscription of \(end.storage.description)" }
+  public var description: String { "a subscription of \(owner.storage.description)" }
 }
 
 /// Takes a reader out of its broadcast when the last copy of its subscription is gone. A receiver that waits holds it.
-final class SubscriptionEnd<Element: Sendable>: Sendable {
+final class SubscriptionOwner<Element: Sendable>: Sendable {
   let storage: BroadcastStorage<Element>
   let reader: BroadcastReader<Element>
 

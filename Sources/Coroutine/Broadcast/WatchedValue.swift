@@ -88,10 +88,10 @@ public struct WatchedValue<Value: Sendable>: Sendable {
   @discardableResult
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(timeout: Duration? = nil, until isWanted: (Value) throws -> Bool) throws -> Value {
-    let (end, deadline) = (changes().end, WaitDeadline.after(timeout))
+    let (owner, deadline) = (changes().owner, WaitDeadline.after(timeout))
     while true {
       var value: Value?
-      let cause = storage.receive(&value, for: end.reader, until: deadline, "WatchedValue.wait(until:)")
+      let cause = storage.receive(&value, for: owner.reader, until: deadline, "WatchedValue.wait(until:)")
       guard let value else { throw storage.failure(cause, timeout) }
       if try isWanted(value) { return value }
     }
@@ -102,10 +102,10 @@ public struct WatchedValue<Value: Sendable>: Sendable {
   nonisolated(nonsending) public func wait(
     timeout: Duration? = nil, until isWanted: (Value) throws -> Bool
   ) async throws -> Value {
-    let (end, deadline) = (changes().end, WaitDeadline.after(timeout))
+    let (owner, deadline) = (changes().owner, WaitDeadline.after(timeout))
     while true {
       var value: Value?
-      let cause = await storage.receive(&value, for: end.reader, until: deadline)
+      let cause = await storage.receive(&value, for: owner.reader, until: deadline)
       guard let value else { throw storage.failure(cause, timeout) }
       if try isWanted(value) { return value }
     }

@@ -31,13 +31,15 @@ extension Channel where Element: ~Copyable {
     capacity: ChannelCapacity = .rendezvous, name: String = ""
   ) -> (sender: ChannelSender<Element>, receiver: ChannelReceiver<Element>) {
     let channel = Channel(capacity: capacity, name: name)
-    return (ChannelSender(end: ChannelEnd(channel)), ChannelReceiver(end: ChannelEnd(channel, receives: true)))
+    return (
+      ChannelSender(owner: ChannelEndOwner(channel)), ChannelReceiver(owner: ChannelEndOwner(channel, receives: true))
+    )
   }
 }
 
 /// Closes a channel when the last copy of one of its ends is gone.
 @usableFromInline
-final class ChannelEnd<Element: ~Copyable>: Sendable {
+final class ChannelEndOwner<Element: ~Copyable>: Sendable {
   @usableFromInline let channel: Channel<Element>
   private let receives: Bool
 
@@ -60,7 +62,7 @@ final class ChannelEnd<Element: ~Copyable>: Sendable {
 ///
 /// `Channel` documents its members, by the same names.
 public struct ChannelSender<Element: ~Copyable>: Sendable {
-  @usableFromInline let end: ChannelEnd<Element>
+  @usableFromInline let owner: ChannelEndOwner<Element>
 }
 
 extension ChannelSender where Element: Sendable {
@@ -71,7 +73,7 @@ extension ChannelSender where Element: Sendable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func send(_ element: Element, timeout: Duration? = nil) throws {
-    try end.channel.send(element, timeout: timeout)
+    try owner.channel.send(element, timeout: timeout)
   }
 
   /// Sends an element, in `async` code: `Channel.send(_:timeout:)`.
@@ -79,7 +81,7 @@ extension ChannelSender where Element: Sendable {
   /// - Throws: `ChannelClosed`, with the element in it; `CancellationError`; `TimeoutError`.
   @inlinable
   nonisolated(nonsending) public func send(_ element: Element, timeout: Duration? = nil) async throws {
-    try await end.channel.send(element, timeout: timeout)
+    try await owner.channel.send(element, timeout: timeout)
   }
 
   /// Sends an element from a plain thread: `Channel.sendBlocking(_:timeout:)`.
@@ -91,7 +93,7 @@ extension ChannelSender where Element: Sendable {
   public func sendBlocking(
     _ element: Element, timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws {
-    try end.channel.sendBlocking(element, timeout: timeout, file: file, line: line)
+    try owner.channel.sendBlocking(element, timeout: timeout, file: file, line: line)
   }
 }
 
@@ -104,7 +106,7 @@ extension ChannelSender where Element: ~Copyable {
   public func send(
     orReturn element: consuming sending Element, timeout: Duration? = nil
   ) -> sending SendOutcome<Element> {
-    end.channel.send(orReturn: element, timeout: timeout)
+    owner.channel.send(orReturn: element, timeout: timeout)
   }
 
   /// Sends an element, or gives it back, in `async` code: `Channel.send(orReturn:timeout:)`.
@@ -112,45 +114,45 @@ extension ChannelSender where Element: ~Copyable {
   nonisolated(nonsending) public func send(
     orReturn element: consuming sending Element, timeout: Duration? = nil
   ) async -> sending SendOutcome<Element> {
-    await end.channel.send(orReturn: element, timeout: timeout)
+    await owner.channel.send(orReturn: element, timeout: timeout)
   }
 
   /// Sends an element if that can be done at once, from everywhere: `Channel.trySend(_:)`.
   @inlinable
   public func trySend(_ element: consuming sending Element) -> sending SendResult<Element> {
-    end.channel.trySend(element)
+    owner.channel.trySend(element)
   }
 
   /// Lets no more elements in: `Channel.close(throwing:)`.
   @discardableResult
-  public func close(throwing error: (any Error)? = nil) -> Bool { end.channel.close(throwing: error) }
+  public func close(throwing error: (any Error)? = nil) -> Bool { owner.channel.close(throwing: error) }
 
   /// Whether the channel was closed: by an end, or because all receivers are gone.
-  public var isClosed: Bool { end.channel.isClosed }
+  public var isClosed: Bool { owner.channel.isClosed }
 
   /// Calls `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a sender learns that no receiver is
   /// left.
   public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
-    end.channel.whenClosed(handler)
+    owner.channel.whenClosed(handler)
   }
 
   /// How many wait to receive: `Channel.waitingReceiverCount`.
-  public var waitingReceiverCount: Int { end.channel.waitingReceiverCount }
+  public var waitingReceiverCount: Int { owner.channel.waitingReceiverCount }
 
   /// How many wait to send: `Channel.waitingSenderCount`.
-  public var waitingSenderCount: Int { end.channel.waitingSenderCount }
+  public var waitingSenderCount: Int { owner.channel.waitingSenderCount }
 
   /// The channel's name; empty without one.
-  public var name: String { end.channel.name }
+  public var name: String { owner.channel.name }
 
   /// How many elements it keeps for receivers that have not come yet.
-  public var capacity: ChannelCapacity { end.channel.capacity }
+  public var capacity: ChannelCapacity { owner.channel.capacity }
 
   /// How many elements are in the buffer: `Channel.count`.
-  public var count: Int { end.channel.count }
+  public var count: Int { owner.channel.count }
 
   /// Whether there is no room in the buffer: `Channel.isFull`.
-  public var isFull: Bool { end.channel.isFull }
+  public var isFull: Bool { owner.channel.isFull }
 }
 
 // MARK: - Receiving
@@ -160,7 +162,7 @@ extension ChannelSender where Element: ~Copyable {
 ///
 /// `Channel` documents its members, by the same names.
 public struct ChannelReceiver<Element: ~Copyable>: Sendable {
-  @usableFromInline let end: ChannelEnd<Element>
+  @usableFromInline let owner: ChannelEndOwner<Element>
 }
 
 extension ChannelReceiver {
@@ -170,13 +172,13 @@ extension ChannelReceiver {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receiveAll(timeout: Duration? = nil) throws -> sending [Element] {
-    try end.channel.receiveAll(timeout: timeout)
+    try owner.channel.receiveAll(timeout: timeout)
   }
 
   /// Takes everything that is there, in one step, in `async` code: `Channel.receiveAll(timeout:onCancel:)`.
   @inlinable
   nonisolated(nonsending) public func receiveAll(timeout: Duration? = nil) async throws -> sending [Element] {
-    try await end.channel.receiveAll(timeout: timeout)
+    try await owner.channel.receiveAll(timeout: timeout)
   }
 
   /// Takes the next `count` elements: `Channel.receive(count:timeout:onCancel:)`.
@@ -185,7 +187,7 @@ extension ChannelReceiver {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(count: Int, timeout: Duration? = nil) throws -> sending [Element] {
-    try end.channel.receive(count: count, timeout: timeout)
+    try owner.channel.receive(count: count, timeout: timeout)
   }
 
   /// Takes the next `count` elements, in `async` code: `Channel.receive(count:timeout:onCancel:)`.
@@ -193,7 +195,7 @@ extension ChannelReceiver {
   nonisolated(nonsending) public func receive(
     count: Int, timeout: Duration? = nil
   ) async throws -> sending [Element] {
-    try await end.channel.receive(count: count, timeout: timeout)
+    try await owner.channel.receive(count: count, timeout: timeout)
   }
 }
 
@@ -205,7 +207,7 @@ extension ChannelReceiver where Element: ~Copyable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive(timeout: Duration? = nil) throws -> sending Element {
-    try end.channel.receive(timeout: timeout)
+    try owner.channel.receive(timeout: timeout)
   }
 
   /// Takes the element that was sent first, in `async` code: `Channel.receive(timeout:onCancel:)`.
@@ -213,7 +215,7 @@ extension ChannelReceiver where Element: ~Copyable {
   /// - Throws: `ChannelClosed`, or what the channel was closed with; `CancellationError`; `TimeoutError`.
   @inlinable
   nonisolated(nonsending) public func receive(timeout: Duration? = nil) async throws -> sending Element {
-    try await end.channel.receive(timeout: timeout)
+    try await owner.channel.receive(timeout: timeout)
   }
 
   /// Takes the element that was sent first, on a plain thread: `Channel.receiveBlocking(timeout:)`.
@@ -225,12 +227,12 @@ extension ChannelReceiver where Element: ~Copyable {
   public func receiveBlocking(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line
   ) throws -> sending Element {
-    try end.channel.receiveBlocking(timeout: timeout, file: file, line: line)
+    try owner.channel.receiveBlocking(timeout: timeout, file: file, line: line)
   }
 
   /// Takes the element that was sent first, if there is one, from everywhere: `Channel.tryReceive()`.
   @inlinable
-  public func tryReceive() -> sending ReceiveResult<Element> { end.channel.tryReceive() }
+  public func tryReceive() -> sending ReceiveResult<Element> { owner.channel.tryReceive() }
 
   /// What arrives, for `for … in` inside a coroutine: `Channel.received`.
   @available(*, noasync, message: "use 'for await element in receiver' in async code")
@@ -238,35 +240,35 @@ extension ChannelReceiver where Element: ~Copyable {
 
   /// Lets no more elements in: `Channel.close(throwing:)`.
   @discardableResult
-  public func close(throwing error: (any Error)? = nil) -> Bool { end.channel.close(throwing: error) }
+  public func close(throwing error: (any Error)? = nil) -> Bool { owner.channel.close(throwing: error) }
 
   /// Whether the channel was closed: by an end, or because all senders are gone. There may still be something in the
   /// buffer.
-  public var isClosed: Bool { end.channel.isClosed }
+  public var isClosed: Bool { owner.channel.isClosed }
 
   /// Calls `handler` when the channel is closed: `Channel.whenClosed(_:)`. By this a receiver learns the error of a close
   /// also where a loop just ends.
   public func whenClosed(_ handler: @escaping @Sendable (_ error: (any Error)?) -> Void) {
-    end.channel.whenClosed(handler)
+    owner.channel.whenClosed(handler)
   }
 
   /// How many wait to receive: `Channel.waitingReceiverCount`.
-  public var waitingReceiverCount: Int { end.channel.waitingReceiverCount }
+  public var waitingReceiverCount: Int { owner.channel.waitingReceiverCount }
 
   /// How many wait to send: `Channel.waitingSenderCount`.
-  public var waitingSenderCount: Int { end.channel.waitingSenderCount }
+  public var waitingSenderCount: Int { owner.channel.waitingSenderCount }
 
   /// The channel's name; empty without one.
-  public var name: String { end.channel.name }
+  public var name: String { owner.channel.name }
 
   /// How many elements it keeps for receivers that have not come yet.
-  public var capacity: ChannelCapacity { end.channel.capacity }
+  public var capacity: ChannelCapacity { owner.channel.capacity }
 
   /// How many elements are in the buffer: `Channel.count`.
-  public var count: Int { end.channel.count }
+  public var count: Int { owner.channel.count }
 
   /// Whether none are in the buffer: `Channel.isEmpty`.
-  public var isEmpty: Bool { end.channel.isEmpty }
+  public var isEmpty: Bool { owner.channel.isEmpty }
 
   /// The synchronous view of a receiver: `ChannelReceiver.received`. Holds it as long as the loop runs.
   public struct Elements: Sendable {
@@ -282,7 +284,7 @@ extension ChannelReceiver where Element: ~Copyable {
     /// - Precondition: called inside a coroutine: traps elsewhere.
     @inlinable
     @available(*, noasync, message: "use 'receive()' here")
-    public func next() -> sending Element? { receiver.end.channel.received.next() }
+    public func next() -> sending Element? { receiver.owner.channel.received.next() }
   }
 }
 
@@ -307,7 +309,7 @@ extension ChannelReceiver: AsyncSequence where Element: Copyable {
   }
 
   public func makeAsyncIterator() -> AsyncIterator {
-    AsyncIterator(receiver: self, iterator: end.channel.makeAsyncIterator())
+    AsyncIterator(receiver: self, iterator: owner.channel.makeAsyncIterator())
   }
 
   /// `received`, by the name that any asynchronous sequence has in a coroutine: `Channel.elements`.
@@ -319,10 +321,10 @@ extension ChannelReceiver: AsyncSequence where Element: Copyable {
 
 extension ChannelSender: CustomStringConvertible where Element: ~Copyable {
   /// That of its channel.
-  public var description: String { "a sender of \(end.channel)" }
+  public var description: String { "a sender of \(owner.channel)" }
 }
 
 extension ChannelReceiver: CustomStringConvertible where Element: ~Copyable {
   /// That of its channel.
-  public var description: String { "a receiver of \(end.channel)" }
+  public var description: String { "a receiver of \(owner.channel)" }
 }

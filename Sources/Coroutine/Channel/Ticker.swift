@@ -34,7 +34,7 @@ public struct Ticker: Sendable {
     let name = name.isEmpty ? "ticks every \(period)" : name
     let channel = Channel<SuspendingClock.Instant>(capacity: .buffered(1), name: name)
     channel.storage.isTicking = true
-    ticks = ChannelReceiver(end: ChannelEnd(channel, receives: true))
+    ticks = ChannelReceiver(owner: ChannelEndOwner(channel, receives: true))
     TickerTimer(every: period, into: channel, by: timers).start()
   }
 

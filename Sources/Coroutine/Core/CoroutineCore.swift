@@ -154,10 +154,10 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @inline(never)
   private static var priorityOfTask: UInt8 { Task.currentPriority.rawValue }
 
-  /// The owner that a cancel reaches in its place. On the coroutine itself: its owner is alive then.
-  var owner: (any CoroutineOwner)? { nil }
+  /// What a cancel reaches in its place. On the coroutine itself: it is alive then.
+  var cancelDelegate: (any CancelDelegate)? { nil }
 
-  /// It will not run, for the reason that is its outcome: lets go of what its body captured. An owner may learn of the end by
+  /// It will not run, for the reason that is its outcome: lets go of what its body captured. Others may learn of the end by
   /// that.
   @usableFromInline
   func dropBody() { body = nil }

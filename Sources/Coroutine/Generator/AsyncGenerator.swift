@@ -21,7 +21,7 @@
 /// `GeneratorCancelled`, also inside of a shield, any other wait of it `CancellationError`, and it unwinds on its scheduler. A
 /// consumer that is cancelled while it waits gets `CancellationError`, and takes no element with it.
 public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
-  @usableFromInline let end: AsyncGeneratorEnd<Element>
+  @usableFromInline let owner: AsyncGeneratorOwner<Element>
 
   /// A generator whose body runs on the scheduler of the coroutine that makes it or, made elsewhere, on the pool.
   ///
@@ -32,7 +32,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   ///     `CoroutineErrors.unhandled` when the last copy goes.
   public init(name: String = "", stackSize: Int? = nil, _ body: sending ((Yield) throws -> Void)?) {
     guard let body else { missingFunction() }
-    end = AsyncGeneratorEnd(
+    owner = AsyncGeneratorOwner(
       AsyncGeneratorStorage(on: .inherited, name: name, stackSize: stackSize, body: body))
   }
 
@@ -44,7 +44,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
     _ body: sending ((Yield) throws -> Void)?
   ) {
     guard let body else { missingFunction() }
-    end = AsyncGeneratorEnd(
+    owner = AsyncGeneratorOwner(
       AsyncGeneratorStorage(on: SchedulerReference(scheduler), name: name, stackSize: stackSize, body: body))
   }
 
@@ -57,7 +57,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func next() throws -> Element? {
-    try end.storage.next()
+    try owner.storage.next()
   }
 
   /// Lets the body go on to its next `yield`, and returns that element; `nil` at the end, and from then on.
@@ -66,7 +66,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   ///   `CancellationError` if the task is cancelled before there is an element.
   @inlinable
   nonisolated(nonsending) public func next() async throws -> Element? {
-    try await end.storage.next()
+    try await owner.storage.next()
   }
 
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them. Suspends the calling
@@ -120,7 +120,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   }
 
   /// Ends the sequence: waiting consumers get `nil`, and the body unwinds on its scheduler. Callable from any thread.
-  public func cancel() { end.storage.cancel() }
+  public func cancel() { owner.storage.cancel() }
 
   /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then, and what it
   /// captured is released. At once if it never began. Suspends the calling coroutine.
@@ -128,13 +128,13 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   /// - Throws: `CancellationError` if the caller is cancelled while it waits.
   /// - Precondition: called inside a coroutine, and not inside the body: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
-  public func join() throws { try end.storage.join() }
+  public func join() throws { try owner.storage.join() }
 
   /// Waits until the body has ended, as it does some time after a `cancel()`: what it had open is closed then, and what it
   /// captured is released. At once if it never began.
   ///
   /// - Throws: `CancellationError` if the task is cancelled while it waits.
-  nonisolated(nonsending) public func join() async throws { try await end.storage.join() }
+  nonisolated(nonsending) public func join() async throws { try await owner.storage.join() }
 
   /// What the body yields with. Valid inside the body only.
   public struct Yield: Sendable {
@@ -215,7 +215,7 @@ extension AsyncGenerator.Yield {
 
 /// What the copies of one `AsyncGenerator` share: when it goes, no consumer can ask any more.
 @usableFromInline
-final class AsyncGeneratorEnd<Element: Sendable>: Sendable {
+final class AsyncGeneratorOwner<Element: Sendable>: Sendable {
   @usableFromInline let storage: AsyncGeneratorStorage<Element>
 
   init(_ storage: AsyncGeneratorStorage<Element>) {

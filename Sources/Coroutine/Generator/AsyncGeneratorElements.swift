@@ -31,7 +31,7 @@ extension AsyncGenerator {
 
   /// There is no element any more: where that is for an error of the body, no consumer is going to get it.
   func reportFailureAtTheEnd() {
-    do { try end.storage.endWaiting(.event, false) } catch { report(error) }
+    do { try owner.storage.endWaiting(.event, false) } catch { report(error) }
   }
 
   private func report(_ error: any Error) { CoroutineErrors.report(error, of: "a generator") }

@@ -12,24 +12,24 @@
 /// coroutine has left, as `Coroutine` does: an error that no caller gets is reported when the last handle is gone.
 public struct AnyCoroutine: Sendable {
   private let core: CoroutineCore
-  private let owner: (any CoroutineOwner)?
+  private let cancelDelegate: (any CancelDelegate)?
 
   /// A handle of the same coroutine, without the type of its result.
   public init<Success, Failure>(_ coroutine: Coroutine<Success, Failure>) {
     core = coroutine.storage
-    owner = nil
+    cancelDelegate = nil
   }
 
   /// On the coroutine itself, or while it is known not to run and not to have ended.
   package init(current core: CoroutineCore) {
     self.core = core
-    owner = core.owner
+    cancelDelegate = core.cancelDelegate
   }
 
   /// One that is no actor's.
   package init(_ core: CoroutineCore) {
     self.core = core
-    owner = nil
+    cancelDelegate = nil
   }
 
   /// A number that no other coroutine of the process has.
@@ -47,11 +47,11 @@ public struct AnyCoroutine: Sendable {
   /// Asks the coroutine to stop: see `Coroutine.cancel(reason:)`. The coroutine of an actor stops as by the actor's `cancel()`,
   /// which knows no reason. Callable from any thread.
   public func cancel(reason: (any Error)? = nil) {
-    if let owner { owner.cancelCoroutine() } else { core.cancel(reason: reason) }
+    if let cancelDelegate { cancelDelegate.cancelCoroutine() } else { core.cancel(reason: reason) }
   }
 
   /// Whether it was asked to stop before it had ended. It may have ended in its own way since.
-  public var isCancelled: Bool { owner?.isCancelled ?? core.isCancelled }
+  public var isCancelled: Bool { cancelDelegate?.isCancelled ?? core.isCancelled }
 }
 
 extension AnyCoroutine: Hashable, Identifiable, CustomStringConvertible {

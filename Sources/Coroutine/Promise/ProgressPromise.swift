@@ -89,7 +89,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     name: String = "", keeping policy: Policy = .newest
   ) -> (promise: ProgressPromise, resolver: Resolver) {
     let storage = ProgressPromiseStorage<Progress, Value>(name: name, policy: policy)
-    return (Self(storage: storage), Resolver(end: PromiseEnd(storage), storage: storage))
+    return (Self(storage: storage), Resolver(owner: ResolverOwner(storage), storage: storage))
   }
 
   /// The promise of the value: to derive others from, to wait for it among others.
@@ -161,7 +161,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
 
   /// The writing end: reports progress, and settles the promise. Otherwise as `Promise.Resolver`.
   public struct Resolver: Sendable {
-    let end: PromiseEnd<Value>
+    let owner: ResolverOwner<Value>
     let storage: ProgressPromiseStorage<Progress, Value>
 
     /// Reports the progress. Wakes the waiters for it; never waits itself. Callable from any thread.
@@ -171,7 +171,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     public func report(_ progress: Progress) -> Bool { storage.report(progress) }
 
     /// The resolver of the value alone, for what does not report.
-    public var resolver: Promise<Value>.Resolver { Promise<Value>.Resolver(end: end) }
+    public var resolver: Promise<Value>.Resolver { Promise<Value>.Resolver(owner: owner) }
 
     /// Gives the promise its value. Whether this was the first settlement.
     @discardableResult

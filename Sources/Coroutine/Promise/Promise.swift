@@ -97,7 +97,7 @@ public struct Promise<Value: Sendable>: Sendable {
     of type: Value.Type = Value.self, name: String = ""
   ) -> (promise: Promise, resolver: Resolver) {
     let storage = PromiseStorage<Value>(name: name)
-    return (Promise(storage: storage), Resolver(end: PromiseEnd(storage)))
+    return (Promise(storage: storage), Resolver(owner: ResolverOwner(storage)))
   }
 
   /// The name it was given; empty without one.

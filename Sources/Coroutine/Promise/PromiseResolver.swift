@@ -7,11 +7,11 @@ extension Promise {
   /// through `CoroutineErrors.unhandled` as `SettledTwice`, unless it only lost to a cancellation. Copies are the same
   /// resolver; when the last one is gone without having been used, the promise is rejected with `PromiseAbandoned`.
   public struct Resolver: Sendable {
-    @usableFromInline let end: PromiseEnd<Value>
+    @usableFromInline let owner: ResolverOwner<Value>
 
     @inlinable
-    init(end: PromiseEnd<Value>) {
-      self.end = end
+    init(owner: ResolverOwner<Value>) {
+      self.owner = owner
     }
 
     /// Gives the promise its value.
@@ -19,7 +19,7 @@ extension Promise {
     /// - Returns: whether this was the first settlement.
     @inlinable @discardableResult
     public func fulfill(_ value: Value) -> Bool {
-      end.storage.settleOnce(.success(value))
+      owner.storage.settleOnce(.success(value))
     }
 
     /// Gives the promise an error instead of a value. A `CancellationError` makes it a cancelled one.
@@ -27,7 +27,7 @@ extension Promise {
     /// - Returns: whether this was the first settlement.
     @inlinable @discardableResult
     public func reject(_ error: any Error) -> Bool {
-      end.storage.settleOnce(.failure(error))
+      owner.storage.settleOnce(.failure(error))
     }
 
     /// Settles the promise either way.
@@ -35,7 +35,7 @@ extension Promise {
     /// - Returns: whether this was the first settlement.
     @inlinable @discardableResult
     public func settle(with outcome: Result<Value, any Error>) -> Bool {
-      end.storage.settleOnce(outcome)
+      owner.storage.settleOnce(outcome)
     }
 
     /// Settles the promise either way, by a result whose errors are of one type.
@@ -56,7 +56,7 @@ extension Promise {
     /// - Returns: whether this was the first settlement.
     @discardableResult
     public func settle(with value: Value?, _ error: (any Error)?) -> Bool {
-      end.storage.settleOnce(callbackOutcome(value, error))
+      owner.storage.settleOnce(callbackOutcome(value, error))
     }
 
     /// Says how to stop the work when the promise is cancelled.
@@ -66,11 +66,11 @@ extension Promise {
     ///   blocks do. Must not block. Should not capture the resolver: the handler is kept as long as the promise is
     ///   pending, and with it the resolver, so that the promise is never abandoned.
     public func onCancel(_ handler: @escaping @Sendable () -> Void) {
-      end.storage.onCancel(handler)
+      owner.storage.onCancel(handler)
     }
 
     /// Whether the promise was cancelled: the work is not needed any more.
-    public var isCancelled: Bool { end.storage.phase == .cancelled }
+    public var isCancelled: Bool { owner.storage.phase == .cancelled }
 
     /// Calls the function that starts the work. An error that comes too late for the promise is reported: no caller
     /// gets it.

@@ -309,7 +309,7 @@ extension PromiseStateMachine.Phase {
 
 /// What the copies of one resolver share: when it goes, the promise can not be settled any more.
 @usableFromInline
-final class PromiseEnd<Value: Sendable>: Sendable {
+final class ResolverOwner<Value: Sendable>: Sendable {
   @usableFromInline let storage: PromiseStorage<Value>
 
   @inlinable

@@ -77,15 +77,15 @@ extension ChannelReceiver where Element: Sendable {
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func receive<C: Clock>(until instant: C.Instant, clock: C) throws -> Element where C.Duration == Duration {
-    try withExtendedLifetime(end) { try end.channel.receive(until: instant, clock: clock) }
+    try withExtendedLifetime(owner) { try owner.channel.receive(until: instant, clock: clock) }
   }
 
   /// Takes the element that was sent first, in `async` code: `Channel.receive(until:clock:)`.
   nonisolated(nonsending) public func receive<C: Clock>(
     until instant: C.Instant, clock: C
   ) async throws -> Element where C.Duration == Duration {
-    defer { withExtendedLifetime(end) {} }
-    return try await end.channel.receive(until: instant, clock: clock)
+    defer { withExtendedLifetime(owner) {} }
+    return try await owner.channel.receive(until: instant, clock: clock)
   }
 }
 
@@ -97,14 +97,14 @@ extension ChannelSender where Element: Sendable {
   public func send<C: Clock>(
     _ element: Element, until instant: C.Instant, clock: C
   ) throws where C.Duration == Duration {
-    try withExtendedLifetime(end) { try end.channel.send(element, until: instant, clock: clock) }
+    try withExtendedLifetime(owner) { try owner.channel.send(element, until: instant, clock: clock) }
   }
 
   /// Sends an element, in `async` code: `Channel.send(_:until:clock:)`.
   nonisolated(nonsending) public func send<C: Clock>(
     _ element: Element, until instant: C.Instant, clock: C
   ) async throws where C.Duration == Duration {
-    defer { withExtendedLifetime(end) {} }
-    try await end.channel.send(element, until: instant, clock: clock)
+    defer { withExtendedLifetime(owner) {} }
+    try await owner.channel.send(element, until: instant, clock: clock)
   }
 }

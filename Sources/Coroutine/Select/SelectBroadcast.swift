@@ -40,8 +40,8 @@ extension BroadcastSubscription {
   public func onReceive<Output>(
     _ handler: @escaping (Element) throws -> Output
   ) -> Select.Case<Select.BroadcastNext<Element>, Output> {
-    onNext { [end] element in
-      guard let element else { throw end.storage.failure(.event, nil) }
+    onNext { [owner] element in
+      guard let element else { throw owner.storage.failure(.event, nil) }
       return try handler(element)
     }
   }
@@ -55,8 +55,8 @@ extension BroadcastSubscription {
   public func onReceive<Output>(
     _ handler: nonisolated(nonsending) @escaping (Element) async throws -> Output
   ) -> Select.AsyncCase<Select.BroadcastNext<Element>, Output> {
-    onNext { [end] element in
-      guard let element else { throw end.storage.failure(.event, nil) }
+    onNext { [owner] element in
+      guard let element else { throw owner.storage.failure(.event, nil) }
       return try await handler(element)
     }
   }
@@ -91,8 +91,8 @@ extension Select {
     private let reader: Unmanaged<BroadcastReader<Element>>
 
     public init(_ source: BroadcastSubscription<Element>) {
-      storage = .passUnretained(source.end.storage)
-      reader = .passUnretained(source.end.reader)
+      storage = .passUnretained(source.owner.storage)
+      reader = .passUnretained(source.owner.reader)
     }
 
     public var layout: Layout { Layout(of: Node.self) }

@@ -8,7 +8,7 @@ extension ChannelReceiver {
   public func onReceive<Output>(
     _ handler: @escaping (Element) throws -> Output
   ) -> Select.Case<Select.Receive<Element>, Output> {
-    Select.Case(end.channel) { element in try withExtendedLifetime(end) { try handler(element) } }
+    Select.Case(owner.channel) { element in try withExtendedLifetime(owner) { try handler(element) } }
   }
 
   /// A case of a `select` in `async` code: `Channel.onReceive(_:)`.
@@ -16,8 +16,8 @@ extension ChannelReceiver {
   public func onReceive<Output>(
     _ handler: nonisolated(nonsending) @escaping (Element) async throws -> Output
   ) -> Select.AsyncCase<Select.Receive<Element>, Output> {
-    Select.AsyncCase(end.channel) { element in
-      defer { withExtendedLifetime(end) {} }
+    Select.AsyncCase(owner.channel) { element in
+      defer { withExtendedLifetime(owner) {} }
       return try await handler(element)
     }
   }
@@ -27,7 +27,7 @@ extension ChannelReceiver {
   public func onNext<Output>(
     _ handler: @escaping (Element?) throws -> Output
   ) -> Select.Case<Select.Next<Element>, Output> {
-    Select.Case(end.channel) { element in try withExtendedLifetime(end) { try handler(element) } }
+    Select.Case(owner.channel) { element in try withExtendedLifetime(owner) { try handler(element) } }
   }
 
   /// A case of a `select` in `async` code: `Channel.onNext(_:)`.
@@ -35,8 +35,8 @@ extension ChannelReceiver {
   public func onNext<Output>(
     _ handler: nonisolated(nonsending) @escaping (Element?) async throws -> Output
   ) -> Select.AsyncCase<Select.Next<Element>, Output> {
-    Select.AsyncCase(end.channel) { element in
-      defer { withExtendedLifetime(end) {} }
+    Select.AsyncCase(owner.channel) { element in
+      defer { withExtendedLifetime(owner) {} }
       return try await handler(element)
     }
   }
@@ -48,7 +48,7 @@ extension ChannelSender where Element: Sendable {
   public func onSend<Output>(
     _ element: Element, _ handler: @escaping () throws -> Output = {}
   ) -> Select.Case<Select.Send<Element>, Output> {
-    Select.Case((end.channel, element)) { _ in try withExtendedLifetime(end) { try handler() } }
+    Select.Case((owner.channel, element)) { _ in try withExtendedLifetime(owner) { try handler() } }
   }
 
   /// A case of a `select` in `async` code: `Channel.onSend(_:_:)`.
@@ -56,8 +56,8 @@ extension ChannelSender where Element: Sendable {
   public func onSend<Output>(
     _ element: Element, _ handler: nonisolated(nonsending) @escaping () async throws -> Output = {}
   ) -> Select.AsyncCase<Select.Send<Element>, Output> {
-    Select.AsyncCase((end.channel, element)) { _ in
-      defer { withExtendedLifetime(end) {} }
+    Select.AsyncCase((owner.channel, element)) { _ in
+      defer { withExtendedLifetime(owner) {} }
       return try await handler()
     }
   }

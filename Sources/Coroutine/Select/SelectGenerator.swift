@@ -21,8 +21,8 @@ extension AsyncGenerator {
   public func onNext<Output>(
     _ handler: @escaping (Element?) throws -> Output
   ) -> Select.Case<Select.GeneratorNext<Element>, Output> {
-    Select.Case(self) { [end] element in
-      if element == nil { try end.storage.endWaiting(.event, false) }
+    Select.Case(self) { [owner] element in
+      if element == nil { try owner.storage.endWaiting(.event, false) }
       return try handler(element)
     }
   }
@@ -35,8 +35,8 @@ extension AsyncGenerator {
   public func onNext<Output>(
     _ handler: nonisolated(nonsending) @escaping (Element?) async throws -> Output
   ) -> Select.AsyncCase<Select.GeneratorNext<Element>, Output> {
-    Select.AsyncCase(self) { [end] element in
-      if element == nil { try await end.storage.endWaiting(.event, false) }
+    Select.AsyncCase(self) { [owner] element in
+      if element == nil { try await owner.storage.endWaiting(.event, false) }
       return try await handler(element)
     }
   }
@@ -71,7 +71,7 @@ extension Select {
 
     private let storage: Unmanaged<AsyncGeneratorStorage<Element>>
 
-    public init(_ source: AsyncGenerator<Element>) { storage = .passUnretained(source.end.storage) }
+    public init(_ source: AsyncGenerator<Element>) { storage = .passUnretained(source.owner.storage) }
 
     public var layout: Layout { Layout(of: Node.self) }
 

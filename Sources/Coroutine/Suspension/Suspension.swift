@@ -50,23 +50,23 @@ func awaitResumption<Value: Sendable>(
 /// `CoroutineErrors.unhandled`, as `SettledTwice`. Not for signal handlers, as no waking call here is: the signal may
 /// interrupt a thread in the middle of such a call. Let the handler post a semaphore, and a thread wait for it.
 public struct Resumption<Value: Sendable>: Sendable {
-  @usableFromInline let end: SuspensionEnd<Value>
+  @usableFromInline let owner: ResumptionOwner<Value>
 
   @inlinable
   init(_ storage: SuspensionStorage<Value>) {
-    end = SuspensionEnd(storage)
+    owner = ResumptionOwner(storage)
   }
 
   /// Lets the coroutine go on with `value`.
   @inlinable @discardableResult
   public func returning(_ value: Value) -> Bool {
-    end.settle(.success(value))
+    owner.settle(.success(value))
   }
 
   /// Lets `withSuspension` throw `error`.
   @inlinable @discardableResult
   public func throwing(_ error: any Error) -> Bool {
-    end.settle(.failure(error))
+    owner.settle(.failure(error))
   }
 }
 
@@ -84,13 +84,13 @@ extension Resumption {
   /// Lets the coroutine go on with a callback's result: its value, or its error, which `withSuspension` throws.
   @inlinable @discardableResult
   public func callAsFunction(with result: Result<Value, any Error>) -> Bool {
-    end.settle(result)
+    owner.settle(result)
   }
 
   /// The same, by a result whose errors are of one type.
   @inlinable @discardableResult @_disfavoredOverload
   public func callAsFunction<Failure: Error>(with result: Result<Value, Failure>) -> Bool {
-    end.settle(result.mapError { $0 as any Error })
+    owner.settle(result.mapError { $0 as any Error })
   }
 }
 

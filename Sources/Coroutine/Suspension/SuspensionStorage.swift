@@ -86,7 +86,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
 
 /// What the copies of one `Resumption` share: when it goes, no resumer is left.
 @usableFromInline
-final class SuspensionEnd<Value: Sendable>: Sendable {
+final class ResumptionOwner<Value: Sendable>: Sendable {
   @usableFromInline let storage: SuspensionStorage<Value>
   /// Whether one of the copies was called: there is nothing left to do at the end. Set before that copy goes.
   @usableFromInline let isUsed = Atomic<Bool>(false)
