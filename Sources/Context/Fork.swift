@@ -68,7 +68,8 @@ private final class ForkedLocks: Sendable {
 
   /// Held during a fork, too: two threads may fork at the same time, and none is added between `takeAll` and `giveBackAll`.
   private let lock = Lock()
-  nonisolated(unsafe) private var newest: UnsafeMutablePointer<Entry>?  // guarded by `lock`
+  /// Guarded by the lock.
+  nonisolated(unsafe) private var newest: UnsafeMutablePointer<Entry>?
 
   init() {
     Fork.handle(

@@ -49,8 +49,10 @@ public final class StackPool: Sendable {
   let growth = Lock()
 
   // Both in memory of their own, because accesses to a class's stored properties are tracked at run time.
-  nonisolated(unsafe) let idle: UnsafeMutablePointer<Idle>  // guarded by `lock`
-  nonisolated(unsafe) let grown: UnsafeMutablePointer<Grown>  // guarded by `growth`
+  /// Guarded by `lock`.
+  nonisolated(unsafe) let idle: UnsafeMutablePointer<Idle>
+  /// Guarded by `growth`.
+  nonisolated(unsafe) let grown: UnsafeMutablePointer<Grown>
 
   /// The arenas, linked from the newest to the oldest. Grows under `growth`, read without a lock, which the arenas are
   /// made for.
@@ -339,7 +341,7 @@ public final class StackPool: Sendable {
     }
   }
 
-  /// Needs `growth`, and that no slot of the arena is on any list. Should the kernel refuse a step, nothing is lost: a
+  /// The caller holds `growth`, and no slot of the arena is on any list. Should the kernel refuse a step, nothing is lost: a
   /// slot gets its guard, again if need be, before it is used.
   private func recycle(_ arena: StackArena.Pointer) {
     if arena.pointee.guardedSlots.load(ordering: .relaxed) == arena.pointee.slotCount {
@@ -397,7 +399,7 @@ public final class StackPool: Sendable {
     }
   }
 
-  /// Needs `growth`. The last of `grown.unfinished`, if need be a new one.
+  /// The caller holds `growth`. The last of `grown.unfinished`, if need be a new one.
   private func unfinishedArena() throws(StackError) -> StackArena.Pointer {
     if let arena = grown.pointee.unfinished.last { return arena }
     let (base, slotCount) = try reserve(slotCount: min(grown.pointee.nextSlotCount, geometry.slotsPerArena))
@@ -423,7 +425,7 @@ public final class StackPool: Sendable {
     return try reserve(slotCount: slotCount / 2)
   }
 
-  /// Needs `growth`. Returns how many slots from the first on got their guards, at least one.
+  /// The caller holds `growth`. Returns how many slots from the first on got their guards, at least one.
   private func makeGuards(_ slots: Range<Int>, in arena: StackArena.Pointer) throws(StackError) -> Int {
     if grown.pointee.guards != .mprotect {
       let (made, code): (Int, CInt) = arena.pointee.withGuards(of: slots) { ranges in

@@ -62,7 +62,8 @@ extension StackPool {
 
 private final class SharedPools: Sendable {
   private let lock = Lock()
-  nonisolated(unsafe) private var pools: [Int: StackPool] = [:]  // guarded by `lock`
+  /// Guarded by the lock.
+  nonisolated(unsafe) private var pools: [Int: StackPool] = [:]
   /// The same for code that may take no lock: a list that only grows.
   private struct Entry {
     let pool: Unmanaged<StackPool>

@@ -17,10 +17,10 @@ final class DeadlockWatch: Sendable {
   }
 
   private let lock = Lock()
-  // Guarded by the lock, both. No settings: it is to end.
+  // Guarded by the lock, all three. No settings: it is to end.
   nonisolated(unsafe) private var settings: Settings?
   nonisolated(unsafe) private var hasThread = false
-  /// `Fork.count` when the thread began: in a child it is not there. Guarded by the lock.
+  /// `Fork.count` when the thread began: in a child it is not there.
   nonisolated(unsafe) private var startedIn: UInt32 = 0
   /// 1: the settings have changed. What the thread sleeps on.
   private let rung = Atomic<UInt32>(0)

@@ -50,10 +50,10 @@ private enum DumpSignals {
   }
 
   private static let lock = Lock()
-  // Guarded by the lock. A signal's index is that in `coroutine_signals_notify`.
+  // Guarded by the lock, all three. A signal's index is that in `coroutine_signals_notify`.
   nonisolated(unsafe) private static var requests: [Request] = []
   nonisolated(unsafe) private static var hasThread = false
-  /// Of the process that has asked first. Guarded by the lock.
+  /// Of the process that has asked first.
   nonisolated(unsafe) private static var madeIn: UInt32?
 
   static func add(

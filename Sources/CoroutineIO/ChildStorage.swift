@@ -32,6 +32,7 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
   /// `Fork.count` of the process whose child it is.
   private let madeIn = Fork.count
   private let lock = Lock()
+  /// Guarded by the lock.
   private var end: ChildProcess.End?
 
   /// - Throws: and then the process is gone.

@@ -18,7 +18,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
   private final class Shared: Sendable {
     let lock = Lock()
-    // Guarded by the lock.
+    /// Guarded by the lock.
     nonisolated(unsafe) private var poller: EpollPoller?
 
     // It guards nothing that could be half done. (To take it before a fork could wait for a thread that waits for the C

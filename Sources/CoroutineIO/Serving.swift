@@ -98,6 +98,7 @@ extension StreamListener {
 // Unchecked: the lock guards what changes.
 package final class RunningConnections: @unchecked Sendable {
   private let lock = Lock()
+  // Guarded by the lock, all three.
   /// The coroutines that run.
   private var running: [UInt64: Coroutine<Void, Never>] = [:]
   private var started: UInt64 = 0

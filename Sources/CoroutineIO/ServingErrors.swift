@@ -10,6 +10,7 @@ package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
   private let origin: String
   private let onError: (@Sendable (any Error, Peer) -> Void)?
   private let lock = Lock()
+  // Guarded by the lock, both.
   /// How often each kind came after the first time.
   private var repeated: [String: Int] = [:]
   /// Those of connections that never began, for `onError`.

@@ -54,10 +54,10 @@ public enum Signals {
 }
 
 /// The subscribers of each signal. One for the process, as its signals are.
-// Unchecked: the lock guards the channels.
+// Unchecked: the lock guards what changes.
 private final class SignalReceivers: @unchecked Sendable {
   private static let making = Lock()
-  // Guarded by `making`.
+  /// Guarded by `making`.
   nonisolated(unsafe) private static var made: SignalReceivers?
 
   /// Made with the first subscription; with a later one where there was no descriptor left.
@@ -77,6 +77,7 @@ private final class SignalReceivers: @unchecked Sendable {
   /// `Fork.count` of the process whose signals these are.
   private let madeIn = Fork.count
   private let lock = Lock()
+  // Guarded by the lock, both.
   private var channels: [Int32: [Channel<Int32>]] = [:]
   /// Whether there is a coroutine that tells of signals.
   private var isTelling = false

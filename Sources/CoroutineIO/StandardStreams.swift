@@ -15,6 +15,7 @@ final class StandardStream: @unchecked Sendable {
   private let mode: Int32
   private let name: String
   private let lock = Lock()
+  // Guarded by the lock, both.
   private var made: StreamEndpoint?
   /// `Fork.count` of the process that has made it. A child, which can't wait for its parent's, makes one of its own where it is
   /// a file, and is refused otherwise: it has no poller.

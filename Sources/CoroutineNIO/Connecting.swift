@@ -67,9 +67,10 @@
 
   /// The connections of the addresses that are tried, until one of them stands; each with the channel of its address, which need
   /// not be the one that it wraps.
-  // Unchecked: guarded by the lock.
+  // Unchecked: the lock guards what changes.
   private final class Tries<Connection: Sendable>: @unchecked Sendable {
     private let lock = Lock()
+    /// Guarded by the lock.
     private var all: [(channel: any NIOCore::Channel, connection: Connection)]? = []
 
     func add(_ connection: Connection, of channel: any NIOCore::Channel) {

@@ -184,9 +184,10 @@
       weak var scheduler: EventLoopScheduler?
     }
 
-    /// By their loops. A scheduler keeps its loop, so that an address belongs to one loop while it is listed.
     private static let lock = Lock()
-    nonisolated(unsafe) private static var known: [ObjectIdentifier: Weak] = [:]  // guarded by `lock`
+    /// By their loops. A scheduler keeps its loop, so that an address belongs to one loop while it is listed. Guarded by the
+    /// lock.
+    nonisolated(unsafe) private static var known: [ObjectIdentifier: Weak] = [:]
 
     /// The scheduler of a loop, made when there is none. Callable from any thread.
     public static func of(_ eventLoop: any EventLoop) -> EventLoopScheduler {

@@ -231,6 +231,7 @@
   private final class Arrivals<Connection: Sendable>: @unchecked Sendable {
     var queue: DemandQueue<Connection>?
     private let lock = Lock()
+    /// Guarded by the lock.
     private var underway: Set<ObjectIdentifier> = []
 
     func begin(_ channel: any NIOCore::Channel) {

@@ -83,9 +83,10 @@
   }
 
   /// The channels whose handlers run.
-  // Unchecked: guarded by the lock.
+  // Unchecked: the lock guards what changes.
   final class OpenChannels: @unchecked Sendable {
     private let lock = Lock()
+    // Guarded by the lock, both.
     private var all: [ObjectIdentifier: any NIOCore::Channel] = [:]
     private var isQuiescing = false
 

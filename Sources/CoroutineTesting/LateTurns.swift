@@ -12,7 +12,7 @@ import Dispatch
 final class LateTurns: @unchecked Sendable {
   private let areMainActors: Bool
   private let lock = Lock()
-  /// Most runs need none.
+  /// Most runs need none. Guarded by the lock.
   @exclusivity(unchecked) private var own: DispatchQueue?
 
   /// On the thread of the run.

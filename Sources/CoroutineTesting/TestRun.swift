@@ -12,7 +12,7 @@ import Synchronization
 /// The thread that calls `run` runs them all, one at a time, and the tasks that they wait for. What comes from other
 /// threads (callbacks, work that blocks, tasks) is put in line when the thread next looks; then the run can't be
 /// repeated exactly.
-// Unchecked: all but the inbox, which has a lock, belongs to the thread of the run.
+// Unchecked: what is not guarded by the lock belongs to the thread of the run.
 final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The run's time.
   let timers: TimerService
@@ -71,7 +71,8 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   private var waitedInVain: UInt64 = 0
 
   private let lock = Lock()
-  private var inbox: [Incoming] = []  // guarded by the lock
+  /// Guarded by the lock.
+  private var inbox: [Incoming] = []
   /// No turns are given any more. Written under the lock, by the thread of the run.
   private var hasEnded = false
   /// The coroutines that have not ended by then, by their numbers in the process. Guarded by the lock.

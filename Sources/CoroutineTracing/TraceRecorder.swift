@@ -14,10 +14,12 @@ final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
   /// Of all traces of the process: an address may be used again.
   private let number = TraceRecorder.numbers.wrappingAdd(1, ordering: .relaxed).newValue
   private let lock = Lock()
-  private var buffers: [TraceBuffer] = []  // guarded by `lock`
+  /// Guarded by `lock`.
+  private var buffers: [TraceBuffer] = []
   /// Held by the thread that ends the trace.
   private let ending = Lock()
-  private var outcome: Result<CoroutineTrace.Summary, CoroutineTraceError>?  // guarded by `ending`
+  /// Guarded by `ending`.
+  private var outcome: Result<CoroutineTrace.Summary, CoroutineTraceError>?
   private var tracks: TraceTracks
   private var file: TraceFile
   private let writer = Atomic<coroutine_system_thread>(0)

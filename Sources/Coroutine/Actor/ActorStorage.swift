@@ -9,6 +9,7 @@ public import Synchronization
 final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
   @usableFromInline typealias Body = (Mailbox<Message>) throws -> Void
 
+  /// Guarded by the lock.
   @exclusivity(unchecked) @usableFromInline var machine: MailboxStateMachine<Message>
   /// Whether the mailbox can be full. Here and not in the machine, which must not be touched without the lock.
   @usableFromInline let isBounded: Bool

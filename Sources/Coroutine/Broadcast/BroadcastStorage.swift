@@ -6,6 +6,7 @@ import Context
 /// A broadcast's lock, and what its state machine decides.
 // Unchecked: the name is constant, and the lock guards the machine.
 final class BroadcastStorage<Element: Sendable>: Waitable, @unchecked Sendable {
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine: BroadcastStateMachine<Element>
   let name: String
   /// Whether it is one value that is watched: for its text.

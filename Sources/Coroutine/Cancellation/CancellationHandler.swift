@@ -11,6 +11,7 @@ import Context
 /// itself cancelled can count on it.
 // Unchecked: the lock guards what changes.
 final class CancellationHandler: Waitable, @unchecked Sendable {
+  // Guarded by the lock, all three.
   @exclusivity(unchecked) private var hasEnded = false
   /// The coroutine that runs it, if one does.
   @exclusivity(unchecked) private var runner: UnsafeRawPointer?

@@ -10,7 +10,7 @@ import Synchronization
 /// Those that a generator's body has open at a `yield` leave that list meanwhile, for the generator's `DetachedRegions`,
 /// and may come back to another coroutine's. So the fields that are not constant are guarded by the lock of the list that
 /// it is in: a coroutine's `cancellationLock`, or that of the detached ones.
-// Unchecked: guarded as said.
+// Unchecked: that lock guards what changes.
 package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   /// The list that a region is in.
   enum List {
@@ -238,7 +238,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
 /// outwards to the first shield. It is computed whenever their list changes, under `cancellationLock`. A wait is claimed under
 /// the same lock, so that a cancel never ends a wait in a region that it does not concern.
 extension CoroutineCore {
-  /// The innermost one that it has open. Under `cancellationLock`; on the coroutine itself without it.
+  /// The innermost one that it has open. Guarded by `cancellationLock`; on the coroutine itself it is read without.
   final var regions: CancellationRegion? {
     get {
       // Only the setter writes it.
@@ -282,13 +282,13 @@ extension CoroutineCore {
     return CancelReach(handlers: handlers, woken: mustWake ? self : nil)
   }
 
-  /// Under `cancellationLock`.
+  /// The caller holds `cancellationLock`.
   final func refreshInterruption() {
     let kept = interruption.load(ordering: .relaxed) & ~Interruption.cancelled
     interruption.store(kept | (effectiveReason == nil ? 0 : Interruption.cancelled), ordering: .relaxed)
   }
 
-  /// Why what runs now is to stop, if it is: the innermost reason. Under `cancellationLock`.
+  /// Why what runs now is to stop, if it is: the innermost reason. The caller holds `cancellationLock`.
   final var effectiveReason: (any Error)? {
     var next = regions
     while let current = next {

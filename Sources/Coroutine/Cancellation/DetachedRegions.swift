@@ -17,7 +17,7 @@ import Context
 final class DetachedRegions: HiddenFromMirrors, @unchecked Sendable {
   /// Taken after a coroutine's `cancellationLock`, where both are.
   let lock = Lock()
-  /// The innermost one. Written by the generator's body, which reads it without the lock.
+  /// The innermost one. Guarded by the lock; written by the generator's body, which reads it without.
   var innermost: CancellationRegion?
 
   /// Takes the innermost regions off the running coroutine, `count` of them.

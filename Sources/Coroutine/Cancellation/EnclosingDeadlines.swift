@@ -55,7 +55,8 @@ extension CancellationRegion {
     }
   }
 
-  /// Those from `innermost` outwards, as far as to the first shield, and whether there was one. Under the lock of the list.
+  /// Those from `innermost` outwards, as far as to the first shield, and whether there was one. The caller holds the lock
+  /// of the list.
   fileprivate static func deadlines(
     from innermost: CancellationRegion?
   ) -> (deadlines: [DeadlineTimer], isShielded: Bool) {

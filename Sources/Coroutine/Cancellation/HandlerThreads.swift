@@ -12,7 +12,8 @@ import Dispatch
 enum HandlerThreads {
   // Never locked while users' code runs.
   private static let lock = Lock()
-  nonisolated(unsafe) private static var state = HandlerThreadsStateMachine()  // guarded by `lock`
+  /// Guarded by the lock.
+  nonisolated(unsafe) private static var state = HandlerThreadsStateMachine()
 
   private static let watch = DispatchQueue(label: "coroutine-cancel-watch", qos: .userInitiated)
   /// How often to look. Each look that finds a handler waiting since the one before adds one thread: many handlers that block get

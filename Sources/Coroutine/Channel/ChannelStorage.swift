@@ -8,6 +8,7 @@ public import Context
 @usableFromInline
 // Unchecked: the name is constant, and the lock guards the machine. Elements come and go as `sending`.
 final class ChannelStorage<Element: ~Copyable>: Waitable, @unchecked Sendable {
+  /// Guarded by the lock.
   @exclusivity(unchecked) @usableFromInline var machine: ChannelStateMachine<Element>
   let name: String
   /// As the caller gave it.

@@ -34,7 +34,7 @@ enum UnstartedCoroutines {
   }
 
   /// The newest row of the process; the others are linked.
-  // Immutable address, of an atomic that is written under `lock`.
+  // Immutable address, of an atomic that is written under the lock.
   nonisolated(unsafe) private static let first: UnsafeMutablePointer<Atomic<Row.Link?>> = {
     let first = UnsafeMutablePointer<Atomic<Row.Link?>>.allocate(capacity: 1)
     first.initialize(to: Atomic(nil))
@@ -42,8 +42,8 @@ enum UnstartedCoroutines {
   }()
 
   private static let lock = Lock()
-  /// What threads have left that have ended.
-  nonisolated(unsafe) private static var left: [ThreadSlots] = []  // guarded by `lock`
+  /// What threads have left that have ended. Guarded by the lock.
+  nonisolated(unsafe) private static var left: [ThreadSlots] = []
 
   /// For one that is about to be handed to its scheduler.
   @inline(__always)

@@ -17,7 +17,7 @@ final class WeakList<Object: AnyObject>: Sendable {
   }
 
   private let lock = Lock()
-  // Immutable address; guarded by the lock.
+  /// What lies there. Guarded by the lock; the address is constant.
   nonisolated(unsafe) private let first = UnsafeMutablePointer<UnsafeMutablePointer<Entry>?>.allocate(capacity: 1)
 
   init() {

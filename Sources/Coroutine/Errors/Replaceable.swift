@@ -8,9 +8,10 @@ import Context
 /// and programs put back what they have got.
 ///
 /// It lives as long as the process.
-// Unchecked: guarded by the lock.
+// Unchecked: the lock guards the value.
 final class Replaceable<Value: Sendable>: @unchecked Sendable {
   private let lock = Lock()
+  /// Guarded by the lock.
   private var current: Value
 
   init(_ value: Value) {

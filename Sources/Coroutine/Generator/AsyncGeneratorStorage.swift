@@ -10,6 +10,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   private let scheduler: SchedulerReference
   private let name: String
   private let stackSize: Int?
+  // Guarded by the lock, all four.
   @exclusivity(unchecked) @usableFromInline var machine = AsyncGeneratorStateMachine<Element>()
   /// Until it begins, or is cancelled before that.
   @exclusivity(unchecked) @usableFromInline var body: ((AsyncGenerator<Element>.Yield) throws -> Void)?

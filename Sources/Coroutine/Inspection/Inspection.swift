@@ -108,7 +108,8 @@ package enum Inspection {
   /// How many coroutines that have not begun a part of a look takes at least: each part goes through all of them.
   private static var leastUnstarted: Int { 1 << 14 }
 
-  nonisolated(unsafe) private static var latestPass: UInt32 = 0  // guarded by the freeze, which is one at a time
+  /// Guarded by the freeze, which is one at a time.
+  nonisolated(unsafe) private static var latestPass: UInt32 = 0
 
   /// One look at all coroutines, which marks those that it has seen.
   fileprivate struct Pass {

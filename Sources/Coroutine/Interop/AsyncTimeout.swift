@@ -163,6 +163,7 @@ private func makeTask<Result: Sendable>(
 // Unchecked: the lock guards the task and whether the time is up.
 final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
   private let taskLock = Lock()
+  // Guarded by `taskLock`, all three.
   /// Cancels the task, once there is one, until that has ended: its result is the user's, as is the error. See `TimerTarget`.
   @exclusivity(unchecked) private var cancel: (@Sendable () -> Void)?
   @exclusivity(unchecked) private var isOver = false

@@ -3,6 +3,7 @@
 /// One wait for the ends of several: it has a listener at each, and a lock for their outcomes.
 // Unchecked: the lock guards the machine; the rest belongs to the waiter.
 final class BatchStorage: Waitable, @unchecked Sendable {
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine: BatchStateMachine
   private let sources: [any EndingSource]
   private let goal: BatchStateMachine.Goal

@@ -3,6 +3,7 @@
 /// A promise's storage that keeps reports as well, under the same lock: with the settlement their end comes.
 // Unchecked: the lock guards the reports.
 final class ProgressPromiseStorage<Progress: Sendable, Value: Sendable>: PromiseStorage<Value>, @unchecked Sendable {
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var reports: ProgressStateMachine<Progress>
 
   init(name: String, policy: ProgressPromise<Progress, Value>.Policy) {

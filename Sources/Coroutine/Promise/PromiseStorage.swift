@@ -5,6 +5,7 @@
 // Unchecked: the name is constant, and the lock guards the machine.
 package class PromiseCore: Waitable, @unchecked Sendable {
   final let name: String
+  /// Guarded by the lock.
   @exclusivity(unchecked) private final var machine = PromiseStateMachine()
 
   @usableFromInline

@@ -11,6 +11,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   package let name: String
   /// Whether it is ready now. Costs a system call, and is made under the lock: does not wait.
   fileprivate let look: @Sendable (Readiness) -> Bool
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine = ReadinessStateMachine()
   // The machine's counts, to be read without the lock; written under it.
   private let readEvents = Atomic<UInt32>(0)

@@ -33,6 +33,7 @@ import Context
 // Unchecked: the lock guards what changes.
 public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
   private let lock = Lock()
+  // Guarded by the lock, both.
   @exclusivity(unchecked) private var ready = ReadyQueue()
   /// How many requested runs have not ended: while something is ready there is at least one.
   @exclusivity(unchecked) private var runs = 0

@@ -148,7 +148,7 @@ extension CoroutineCore {
 
 extension WaitQueue {
   /// Whether a task waits in it, or a coroutine for whose number `isMember`. Those that have given up but not yet withdrawn
-  /// count, too. Under its owner's lock.
+  /// count, too. The caller holds its owner's lock.
   func hasWaiter(_ isMember: (UInt64) -> Bool) -> Bool {
     var next = list.first
     while let node = next {

@@ -176,7 +176,7 @@ extension PoolCore {
   @inline(never)
   private func shareWork() { unpark(changing { machine.workArrived() }) }
 
-  /// Whether something waits in the lists, of coroutines or of jobs. Under the lock.
+  /// Whether something waits in the lists, of coroutines or of jobs. The caller holds `lock`.
   private var isSomethingListed: Bool { !global.isEmpty || !jobs.isEmpty }
 
   /// A change of what the lock guards, with `publish` before the unlock.
@@ -323,7 +323,7 @@ extension PoolCore {
     changing { queue.append(&global) }
   }
 
-  /// Takes one to run, and a fair share of the rest, for a worker that has nothing. Under the lock.
+  /// Takes one to run, and a fair share of the rest, for a worker that has nothing. The caller holds `lock`.
   private func takeShare(for worker: PoolWorker) -> CoroutineJob? {
     let share = min(global.count / count, Int(WorkRing.capacity / 2))
     guard let first = global.removeFirst() else { return nil }
@@ -517,7 +517,7 @@ extension PoolCore {
   }
 
   /// A searching worker has found something. Returns the worker to wake, if there is more, there or in the lists: what came
-  /// while it searched has woken no worker. Under the lock.
+  /// while it searched has woken no worker. The caller holds `lock`.
   private func searchEnds(moreIsLeft: Bool = false) -> Int? {
     let isFromOutside = !jobs.isEmpty || !global.isEmpty && surplusOwner == nil
     return machine.endSearch(moreIsLeft: moreIsLeft || isSomethingListed, isOwn: !isFromOutside)

@@ -103,7 +103,7 @@ final class QueueScheduler: Scheduler {
 extension QueueScheduler {
   /// What a queue keeps of its scheduler.
   private final class Tag: Sendable {
-    // Guarded by `QueueScheduler.creation`.
+    /// Guarded by `QueueScheduler.creation`.
     nonisolated(unsafe) weak var scheduler: QueueScheduler?
   }
 

@@ -10,6 +10,7 @@ final class SuspensionStorage<Value: Sendable>: Waitable, @unchecked Sendable {
   /// The work that will settle it has not begun: it waits for a thread. For debuggers. In front of what differs from type to
   /// type, see `ShownWaitable`.
   @usableFromInline let awaitsThread = Atomic<Bool>(false)
+  /// Guarded by the lock.
   @exclusivity(unchecked) @usableFromInline var machine = SuspensionStateMachine<Value>()
   /// Whose suspension it is, for messages: it may be gone when a second resume comes. 0 in `async` code.
   @usableFromInline let coroutine: (id: UInt64, name: String)

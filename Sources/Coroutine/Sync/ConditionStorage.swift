@@ -7,6 +7,7 @@ import Context
 final class ConditionStorage: Waitable, @unchecked Sendable {
   let name: String
   private let mutex: MutexCore
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine = ConditionStateMachine()
 
   init(mutex: MutexCore, name: String) {

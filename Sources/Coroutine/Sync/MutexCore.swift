@@ -19,6 +19,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// The address of a `HolderFrame`. Written as the one above; for conditions. Any code of the holder's coroutine may read it,
   /// while its closure goes on in another one and gives the mutex back.
   private let holderFrame = Atomic<UInt>(0)
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine = MutexStateMachine()
 
   init(name: String) {

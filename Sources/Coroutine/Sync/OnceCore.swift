@@ -8,6 +8,7 @@ public import Synchronization
 // Unchecked: the name is constant, the words are atomic, and the lock guards the machine.
 class OnceCore: Waitable, @unchecked Sendable {
   @usableFromInline let name: String
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine = OnceStateMachine()
   @usableFromInline final let made = Atomic<Bool>(false)
   /// The holder that makes it, for debuggers and against waiting for oneself: written under the lock.

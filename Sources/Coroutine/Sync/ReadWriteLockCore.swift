@@ -9,6 +9,7 @@ import Synchronization
 // Unchecked: the name is constant, and the lock guards all else; debuggers read the words, which are atomic, without it.
 class ReadWriteLockCore: Waitable, @unchecked Sendable {
   let name: String
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine = ReadWriteLockStateMachine()
   /// The holders, as the machine knows them, for debuggers: written under the lock.
   private let writer = Atomic<UInt64>(0)

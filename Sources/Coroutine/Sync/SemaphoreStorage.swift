@@ -6,6 +6,7 @@ import Context
 // Unchecked: the name is constant, and the lock guards the machine.
 final class SemaphoreStorage: Waitable, @unchecked Sendable {
   let name: String
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine: SemaphoreStateMachine
 
   init(permits: Int, name: String) {

@@ -7,6 +7,7 @@ import Synchronization
 // Unchecked: the name is constant, and the lock guards all else.
 final class WaitGroupStorage: Waitable, @unchecked Sendable {
   let name: String
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var machine: WaitGroupStateMachine
   /// The machine's count, for debuggers: written under the lock.
   private let published: Atomic<Int>

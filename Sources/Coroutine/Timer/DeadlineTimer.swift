@@ -13,6 +13,7 @@ import Synchronization
 // Unchecked: the lock guards what changes.
 package class DeadlineTimer: TimerTarget, HiddenFromMirrors, @unchecked Sendable {
   private let lock = Lock()
+  // Guarded by the lock, both.
   @exclusivity(unchecked) private var machine = DeadlineStateMachine(Moment.timer(WaitDeadline.now))
   /// What sleeps in place of a timer.
   @exclusivity(unchecked) private var sleeper: Sleeper?
@@ -251,6 +252,7 @@ private struct MomentOfClock<C: Clock>: ClockMoment where C.Duration == Duration
 private final class Sleeper: @unchecked Sendable {
   private let isSettled = Atomic<Bool>(false)
   private let lock = Lock()
+  /// Guarded by the lock.
   @exclusivity(unchecked) private var task: Task<Void, Never>?
 
   /// By the code that has made it, not under a lock. It may have been taken back by then.

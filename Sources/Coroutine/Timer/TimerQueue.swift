@@ -22,7 +22,7 @@ import CoroutineLibc
 // Unchecked: the lock guards the wheel and the driver's promise.
 final class TimerQueue: @unchecked Sendable {
   private let lock = Lock()
-  // Unchecked: within the lock's critical sections, which nest nothing.
+  // Guarded by the lock, both. Unchecked: its critical sections nest nothing.
   @exclusivity(unchecked) private var wheel = TimerWheel()
   /// The driver has promised to look at this time, without a ring: 0 while it is about to, or busy with it.
   @exclusivity(unchecked) private var nextLook = UInt64.max
