@@ -297,7 +297,7 @@ public final class StackPool: Sendable {
         idle.pointee.trimming += count
         return count
       }
-      // Until they are entered as clean these stacks are on no list: no other thread can get at them.
+      // Until they are listed as clean these stacks are on no list: no other thread can get at them.
       let batch = UnsafeBufferPointer(rebasing: buffer[..<count])
       memory.discard(batch, keeping: 0)
       lock.withLock {
@@ -381,7 +381,7 @@ public final class StackPool: Sendable {
     }
   }
 
-  /// Needs `growth`. Enters at least one more clean slot.
+  /// The caller holds `growth`. Makes at least one more clean slot.
   private func makeStacks() throws(StackError) {  // litmus: stack-live
     let arena = try unfinishedArena()
     let first = arena.pointee.guardedSlots.load(ordering: .relaxed)

@@ -52,7 +52,7 @@ final class DescriptorNumber: Sendable {
         expected: Self.closed, desired: Self.closed | Self.givenUp, ordering: .acquiringAndReleasing
       ).exchanged
     else { return }
-    // The poller exists: the descriptor was entered there. Not so in a child of fork, which has just its copy to close.
+    // The poller exists: the descriptor was registered there. Not so in a child of fork, which has just its copy to close.
     if isPolled { try? EpollPoller.current().remove(number) }
     DescriptorShortage.close(number)
   }

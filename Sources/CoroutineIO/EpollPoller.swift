@@ -103,7 +103,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
   // MARK: Descriptors
 
-  /// Enters a descriptor. Its events go to `storage` from here on.
+  /// Registers a descriptor. Its events go to `storage` from here on.
   func add(_ storage: DescriptorStorage, _ number: CInt) throws(IOError) {
     // The system call is made under the lock: an event that comes at once finds the entry, and a refused one leaves the
     // entry to the descriptor that has the number already.

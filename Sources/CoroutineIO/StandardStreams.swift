@@ -30,7 +30,7 @@ final class StandardStream: @unchecked Sendable {
   }
 
   func endpoint() throws -> StreamEndpoint {
-    // Before the lock, for which a fork waits: the first poller enters handlers of `fork`, for which a fork may be waited.
+    // Before the lock, for which a fork waits: the first poller registers handlers of `fork`, for which a fork may be waited.
     _ = try? EpollPoller.current()
     return try lock.withLock {
       if let made, !made.descriptor.isClosed, madeIn == Fork.count { return made }

@@ -129,7 +129,7 @@ extension ActorStorage {
     // With a limit it has counted in `takeFromMailbox`. An actor that sends itself its next message always comes here.
     if !isBounded { coroutine.countOperation() }
     while true {
-      guard enter(coroutine) else { return nil }
+      guard lockUnlessCancelled(coroutine) else { return nil }
       guard machine.envelopes.count | inbox.count > 0 else { break }
       // The asker that handed its thread off goes on before the next message.
       guard !runsOnHandOff else {
@@ -254,7 +254,7 @@ extension ActorStorage {
 
   /// Takes the lock, if a message can simply go into the mailbox: the actor does not wait for one, and there is room.
   @inlinable @inline(__always)
-  func enterIfRoom() -> Bool {
+  func lockIfRoom() -> Bool {
     guard !isIdle, lock.tryLock() else { return false }
     // It may have begun to wait meanwhile. From here on it can't.
     guard !isIdle, machine.hasRoomAtHand else {
@@ -264,7 +264,7 @@ extension ActorStorage {
     return true
   }
 
-  /// After `enterIfRoom`.
+  /// After `lockIfRoom`.
   @inlinable @inline(__always)
   func keep(_ message: consuming Message) {
     machine.keepAtHand(consume message)

@@ -26,7 +26,7 @@ enum AskGraph {
   ///
   /// - Returns: the cycle, if that one waits for the first; then it has not begun.
   @usableFromInline
-  static func enter(_ asker: ActorCore, waitsFor recipient: ActorCore, _ reply: ReplyCore) -> AskCycle? {
+  static func addEdge(from asker: ActorCore, to recipient: ActorCore, _ reply: ReplyCore) -> AskCycle? {
     lock.lock()
     var cycle = path(from: recipient, to: asker)
     // Looked at last: an actor that has answered it before it began to ask has made no cycle.
@@ -38,7 +38,7 @@ enum AskGraph {
 
   /// It waits no longer.
   @usableFromInline
-  static func leave(_ asker: ActorCore) {
+  static func removeEdges(from asker: ActorCore) {
     lock.withLock { asker.asks.removeAll() }
   }
 

@@ -37,13 +37,13 @@ extension ActorStorage {
     // The graph refers to it until this one has left.
     let reply = owner._withUnsafeGuaranteedRef { $0.storage.retain() }
     defer { reply.release() }
-    if let cycle = reply._withUnsafeGuaranteedRef({ AskGraph.enter(asker, waitsFor: self, $0) }) {
+    if let cycle = reply._withUnsafeGuaranteedRef({ AskGraph.addEdge(from: asker, to: self, $0) }) {
       // The mailbox's too.
       owner.release()
       owner.release()
       throw cycle
     }
-    defer { AskGraph.leave(asker) }
+    defer { AskGraph.removeEdges(from: asker) }
     return try answer(core, consume message, owner, until: deadline, timeout)
   }
 

@@ -111,7 +111,7 @@ extension MessageActor {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func tell(_ message: consuming Message, timeout: Duration? = nil) throws {
-    guard storage.enterIfRoom() else { return try tellSlowly(consume message, timeout) }
+    guard storage.lockIfRoom() else { return try tellSlowly(consume message, timeout) }
     storage.keep(consume message)
   }
 

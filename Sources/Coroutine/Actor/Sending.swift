@@ -70,11 +70,11 @@ final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Se
 
   override func noteWait(of core: CoroutineCore) -> NotedWait {
     guard let asker = core.asker, let recipient = reply.recipient else { return .nothing }
-    return AskGraph.enter(asker, waitsFor: recipient, reply).map { .cycle($0) } ?? .noted
+    return AskGraph.addEdge(from: asker, to: recipient, reply).map { .cycle($0) } ?? .noted
   }
 
   override func noteEndOfWait(of core: CoroutineCore) {
-    if let asker = core.asker { AskGraph.leave(asker) }
+    if let asker = core.asker { AskGraph.removeEdges(from: asker) }
   }
 
   override func wakers(_ operation: WaitReason.Operation) -> Wakers { reply.wakers(operation) }

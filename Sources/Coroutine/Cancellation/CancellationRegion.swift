@@ -274,7 +274,7 @@ extension CoroutineCore {
   /// The caller holds `cancellationLock`, which is released here.
   fileprivate final func interrupt(downTo end: CancellationRegion?) -> CancelReach {
     refreshInterruption()
-    // The other half of `Waitable.enter`: either this sees the word that says "suspending", or the coroutine sees the flag.
+    // The other half of `Waitable.isHeldUp`: either this sees the word that says "suspending", or the coroutine sees the flag.
     atomicMemoryFence(ordering: .sequentiallyConsistent)  // litmus: cancel
     let mustWake = isInterrupted && parking.claim(.cancelled)
     let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)

@@ -113,7 +113,7 @@ extension ChannelStorage {
   ) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
       lock(for: core)
-      guard staysEnteredInTurn(core, countingMany: false) else { return .cancelled }
+      guard keepsLockAfterCounting(core, countingMany: false) else { return .cancelled }
       var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
       let cause = withUnsafeMutablePointer(to: &node) { node -> WakeCause in
         let attempt = machine.receive(into: &elements, upTo: limit, orWaitBy: node)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How a coroutine receives, as `ChannelSending` tells of a send: by the buffer alone, else with the lock by
-// `receiveEntered`, which waits where there is no element.
+// `receiveLocked`, which waits where there is no element.
 
 extension ChannelStorage where Element: ~Copyable {
   /// `Channel.receive`.
@@ -12,7 +12,7 @@ extension ChannelStorage where Element: ~Copyable {
       return try receiveLate(core, timeout, onCancel)
     }
     guard !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
-      return try receiveEntered(core, until: WaitDeadline.never, nil, onCancel)
+      return try receiveLocked(core, until: WaitDeadline.never, nil, onCancel)
     }
     core._withUnsafeGuaranteedRef { leave($0) }
     return element
@@ -26,18 +26,18 @@ extension ChannelStorage where Element: ~Copyable {
     // Without the lock: it looks at the clock.
     let deadline = WaitDeadline.after(timeout)
     core._withUnsafeGuaranteedRef { lock(for: $0) }
-    return try receiveEntered(core, until: deadline, timeout, onCancel)
+    return try receiveLocked(core, until: deadline, timeout, onCancel)
   }
 
   /// The caller holds `lock`.
   @inlinable @inline(never)
-  func receiveEntered(
+  func receiveLocked(
     _ core: Unmanaged<CoroutineCore>, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
   ) throws -> sending Element {
     var element: Element?
     let isCountedSlot = machine.countsReceive
     let cause = core._withUnsafeGuaranteedRef {
-      receiveEntered($0, &element, until: deadline, isCountedSlot: isCountedSlot)
+      receiveLocked($0, &element, until: deadline, isCountedSlot: isCountedSlot)
     }
     guard let element = element.take() else { throw failure(cause, timeout, onCancel) }
     return element
@@ -49,7 +49,7 @@ extension ChannelStorage where Element: ~Copyable {
     let core = CoroutineCore.runningUncounted(for: "Channel.received.next()")
     guard core._withUnsafeGuaranteedRef({ tryLock(for: $0) }) else { return nextLate(core) }
     guard !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
-      return nextEntered(core)
+      return nextLocked(core)
     }
     core._withUnsafeGuaranteedRef { leave($0) }
     return element
@@ -59,16 +59,16 @@ extension ChannelStorage where Element: ~Copyable {
   @inlinable @inline(never)
   func nextLate(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
     core._withUnsafeGuaranteedRef { lock(for: $0) }
-    return nextEntered(core)
+    return nextLocked(core)
   }
 
   /// The caller holds `lock`.
   @inlinable @inline(never)
-  func nextEntered(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
+  func nextLocked(_ core: Unmanaged<CoroutineCore>) -> sending Element? {
     var element: Element?
     let isCountedSlot = machine.countsReceive
     _ = core._withUnsafeGuaranteedRef {
-      receiveEntered($0, &element, until: WaitDeadline.never, isCountedSlot: isCountedSlot)
+      receiveLocked($0, &element, until: WaitDeadline.never, isCountedSlot: isCountedSlot)
     }
     return element
   }
@@ -79,16 +79,16 @@ extension ChannelStorage where Element: ~Copyable {
   func receive(_ element: inout Element?, until deadline: UInt64, _ operation: StaticString) -> WakeCause {
     CoroutineCore.runningUncounted(for: operation)._withUnsafeGuaranteedRef { core in
       lock(for: core)
-      return receiveEntered(core, &element, until: deadline, isCountedSlot: false)
+      return receiveLocked(core, &element, until: deadline, isCountedSlot: false)
     }
   }
 
-  /// The same where the caller holds `lock`, which it releases. Lets others run first, if that is due, as `sendEntered` does.
+  /// The same where the caller holds `lock`, which it releases. Lets others run first, if that is due, as `sendLocked` does.
   @inlinable @inline(__always)
-  func receiveEntered(
+  func receiveLocked(
     _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool
   ) -> WakeCause {
-    guard staysEnteredInTurn(core, countingMany: isCountedSlot) else { return .cancelled }
+    guard keepsLockAfterCounting(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.receiveNow(&element) {
     case .admitted(let sender):
       leave(core)

@@ -4,7 +4,7 @@
 //
 // 1. `send` tries the buffer. A channel with a buffer mostly has room in it, and no waiters. Then a send is some forty
 //    instructions without a call among them, so that nothing has to be kept in memory. Anything else is one call at the end:
-// 2. `sendEntered`, with the lock held. It asks the state machine for any way that needs no wait.
+// 2. `sendLocked`, with the lock held. It asks the state machine for any way that needs no wait.
 // 3. There is none: `waitToSend` puts a node, on the coroutine's own stack, into the queue of senders, and parks. The
 //    scheduler's loop releases the lock once the context is saved.
 //
@@ -18,7 +18,7 @@ extension ChannelStorage where Element: Sendable {
     try CoroutineCore.runningUncounted(for: "Channel.send(_:)")._withUnsafeGuaranteedRef { core in
       guard timeout == nil, tryLock(for: core) else { return try sendLate(core, element, timeout, onCancel) }
       guard !isHeldUp(core), machine.appendBuffered(element) else {
-        return try sendEntered(core, element, until: WaitDeadline.never, nil, onCancel)
+        return try sendLocked(core, element, until: WaitDeadline.never, nil, onCancel)
       }
       leave(core)
     }
@@ -30,17 +30,17 @@ extension ChannelStorage where Element: Sendable {
     // Without the lock: it looks at the clock.
     let deadline = WaitDeadline.after(timeout)
     lock(for: core)
-    try sendEntered(core, element, until: deadline, timeout, onCancel)
+    try sendLocked(core, element, until: deadline, timeout, onCancel)
   }
 
   /// The caller holds `lock`.
   @inlinable @inline(never)
-  func sendEntered(
+  func sendLocked(
     _ core: CoroutineCore, _ element: Element, until deadline: UInt64, _ timeout: Duration?, _ onCancel: () -> Void
   ) throws {
     var unsent: Element? = element
     let isCountedSlot = machine.countsSend
-    let cause = sendEntered(core, &unsent, until: deadline, isCountedSlot: isCountedSlot)
+    let cause = sendLocked(core, &unsent, until: deadline, isCountedSlot: isCountedSlot)
     if cause == .event, unsent == nil { return }
     try fail(cause, unsent, timeout, onCancel)
   }
@@ -53,17 +53,17 @@ extension ChannelStorage where Element: ~Copyable {
   func send(_ element: inout Element?, until deadline: UInt64) -> WakeCause {
     CoroutineCore.runningUncounted(for: "Channel.send(orReturn:)")._withUnsafeGuaranteedRef { core in
       lock(for: core)
-      return sendEntered(core, &element, until: deadline, isCountedSlot: false)
+      return sendLocked(core, &element, until: deadline, isCountedSlot: false)
     }
   }
 
   /// The same where the caller holds `lock`, which it releases. Lets others run first, if that is due: `isCountedSlot` says
   /// that the buffer alone has come to one of the slots at which it counts (`ElementRing.countsAtAppend`).
   @inlinable @inline(__always)
-  func sendEntered(
+  func sendLocked(
     _ core: CoroutineCore, _ element: inout Element?, until deadline: UInt64, isCountedSlot: Bool
   ) -> WakeCause {
-    guard staysEnteredInTurn(core, countingMany: isCountedSlot) else { return .cancelled }
+    guard keepsLockAfterCounting(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.sendNow(&element) {
     case .handed(let receiver):
       leave(core)

@@ -11,7 +11,7 @@ extension CoroutineCore {
   package final var isInterrupted: Bool { interruption.load(ordering: .relaxed) & Interruption.cancelled != 0 }
 
   /// Whether an operation that may wait can't simply be done: it has to throw, or is a point of a schedule that is
-  /// explored. On the coroutine itself. Then `mayGoOn` or `Waitable.staysEntered` decides.
+  /// explored. On the coroutine itself. Then `mayGoOn` or `Waitable.keepsLockUnlessCancelled` decides.
   @inlinable @inline(__always)
   final var isHeldUp: Bool { interruption.load(ordering: .relaxed) != 0 }
 

@@ -43,7 +43,7 @@ extension Waitable {
     attempt: (UnsafeMutablePointer<Node>) -> Attempt, withdraw: (UnsafeMutablePointer<Node>) -> Attempt
   ) -> WakeCause {
     core.countOperation()
-    guard enter(core) else { return .cancelled }
+    guard lockUnlessCancelled(core) else { return .cancelled }
     let result = attempt(node)
     guard case .wait = result else {
       leave(core)
@@ -53,8 +53,8 @@ extension Waitable {
     return suspend(core, operation, until: deadline) { withdraw(node) }
   }
 
-  /// The second half of it, for an operation that looks by itself whether it has to wait: between `enter` and here the
-  /// operation has put its node into the queue.
+  /// The second half of it, for an operation that looks by itself whether it has to wait: behind `lockUnlessCancelled` it
+  /// has put its node into the queue.
   @inlinable @inline(__always)
   package final func suspend(
     _ core: CoroutineCore, _ operation: WaitReason.Operation, until deadline: UInt64, withdraw: () -> Attempt
@@ -81,12 +81,12 @@ extension Waitable {
 
   /// Takes the lock for an operation that may wait; false, and not locked, if the coroutine was cancelled.
   @inlinable @inline(__always)
-  package final func enter(_ core: CoroutineCore) -> Bool {
+  package final func lockUnlessCancelled(_ core: CoroutineCore) -> Bool {
     lock(for: core)
-    return staysEntered(core)
+    return keepsLockUnlessCancelled(core)
   }
 
-  /// The first half of `enter`: the second, `staysEntered`, looks for a cancel.
+  /// The first half of `lockUnlessCancelled`: the second, `keepsLockUnlessCancelled`, looks for a cancel.
   @inlinable @inline(__always)
   package final func lock(for core: CoroutineCore) {
     core.parking.prepare()
@@ -106,11 +106,11 @@ extension Waitable {
 
   /// The caller holds `lock`; false, and not locked any more, if the coroutine was cancelled.
   @inlinable @inline(__always)
-  package final func staysEntered(_ core: CoroutineCore) -> Bool {
-    !isHeldUp(core) || entersAgain(core)
+  package final func keepsLockUnlessCancelled(_ core: CoroutineCore) -> Bool {
+    !isHeldUp(core) || relocksUnlessCancelled(core)
   }
 
-  /// Whether the operation can't simply go on. Then `staysEntered` decides. The caller holds `lock`.
+  /// Whether the operation can't simply go on. Then `keepsLockUnlessCancelled` decides. The caller holds `lock`.
   @inlinable @inline(__always)
   package final func isHeldUp(_ core: CoroutineCore) -> Bool {
     // Either a cancel sees the word that says "suspending", or this sees the cancel's flag.
@@ -118,9 +118,9 @@ extension Waitable {
     return core.isHeldUp
   }
 
-  /// The rest of `staysEntered` for a coroutine that is held up.
+  /// The rest of `keepsLockUnlessCancelled` for a coroutine that is held up.
   @usableFromInline @inline(never)
-  final func entersAgain(_ core: CoroutineCore) -> Bool {
+  final func relocksUnlessCancelled(_ core: CoroutineCore) -> Bool {
     leave(core)
     guard core.mayGoOn() else { return false }
     core.parking.prepare()

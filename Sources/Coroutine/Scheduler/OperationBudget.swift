@@ -70,19 +70,19 @@ extension CoroutineCore {
 }
 
 extension Waitable {
-  /// `staysEntered` for an operation that is to be counted: lets others run first, if that is due. The caller holds `lock`:
-  /// this gives it back meanwhile. `countingMany`: a counted slot of a buffer was reached.
+  /// `keepsLockUnlessCancelled` for an operation that is to be counted: lets others run first, if that is due. The caller
+  /// holds `lock`: this gives it back meanwhile. `countingMany`: a counted slot of a buffer was reached.
   @inlinable @inline(__always)
-  final func staysEnteredInTurn(_ core: CoroutineCore, countingMany: Bool) -> Bool {
-    guard !countingMany, core.hasOperationLeft() else { return entersAfterOthers(core, countingMany: countingMany) }
-    return staysEntered(core)
+  final func keepsLockAfterCounting(_ core: CoroutineCore, countingMany: Bool) -> Bool {
+    guard !countingMany, core.hasOperationLeft() else { return relocksAfterOthers(core, countingMany: countingMany) }
+    return keepsLockUnlessCancelled(core)
   }
 
   @usableFromInline @inline(never)
-  final func entersAfterOthers(_ core: CoroutineCore, countingMany: Bool) -> Bool {
-    if countingMany, core.hasOperationLeftAtCountedSlot() { return staysEntered(core) }
+  final func relocksAfterOthers(_ core: CoroutineCore, countingMany: Bool) -> Bool {
+    if countingMany, core.hasOperationLeftAtCountedSlot() { return keepsLockUnlessCancelled(core) }
     leave(core)
     core.yieldForOthers()
-    return enter(core)
+    return lockUnlessCancelled(core)
   }
 }

@@ -2,7 +2,7 @@
 
 /// Which coroutines and tasks read: the first few of them, as many as a search for deadlocks needs in order to find one.
 ///
-/// Each word is 0 or one reader's, from its entry to its leave. So a debugger that reads the words without the
+/// Each word is 0 or one reader's, from its lock to its unlock. So a debugger that reads the words without the
 /// writer's lock finds only those that read.
 struct KnownReaders {
   private var slots: InlineArray<8, UInt64> = .init(repeating: 0)
@@ -16,7 +16,7 @@ struct KnownReaders {
     }
   }
 
-  /// A reader leaves. One that has entered several times stays listed for its other entries.
+  /// A reader has read. One that has taken the lock several times stays listed for the others.
   mutating func remove(_ reader: LockHolder) {
     guard reader != .none else { return }
     for index in slots.indices where slots[index] == reader.word {

@@ -19,7 +19,7 @@ struct ReadWriteLockStateMachine {
   /// A caller wants the lock: behind the waiters.
   mutating func lock(_ node: Node) -> Attempt {
     if waiters.firstWaiting() == nil, admits(node.pointee.kind) {
-      enter(node.pointee)
+      admit(node.pointee)
       return .done
     }
     waiters.append(node)
@@ -66,7 +66,7 @@ struct ReadWriteLockStateMachine {
     var granted = ClaimedWaiters()
     while let node = waiters.firstWaiting(), admits(node.pointee.kind) {
       guard waiters.claim(node) else { continue }
-      enter(node.pointee)
+      admit(node.pointee)
       granted.append(node)
     }
     return granted
@@ -76,7 +76,7 @@ struct ReadWriteLockStateMachine {
     writer == .none && (kind == .reader || readers == 0)
   }
 
-  private mutating func enter(_ node: ReadWriteLockNode) {
+  private mutating func admit(_ node: ReadWriteLockNode) {
     switch node.kind {
     case .reader: beginRead(node.holder)
     case .writer: (writer, writerBlock) = (node.holder, node.block)
