@@ -149,7 +149,7 @@ final class TimedThread: TimedWaiter, Sendable {
     let thread = TimedThread()
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in
-      thread.parking.park()
+      thread.parking.markParked()
       service.arm(node)
       service.advance(to: 10)
       thread.woken.wait()
@@ -163,7 +163,7 @@ final class TimedThread: TimedWaiter, Sendable {
     let thread = TimedThread()
     var node = TimerNode(.wait(TimedWait(.passUnretained(thread))), deadline: 10)
     withUnsafeMutablePointer(to: &node) { node in
-      thread.parking.park()
+      thread.parking.markParked()
       service.arm(node)
       let isClaimed = thread.parking.claim(.event)
       #expect(isClaimed)

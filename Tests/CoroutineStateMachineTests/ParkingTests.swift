@@ -32,7 +32,7 @@ import Testing
           parking.abandon()
           (isRight, known) = (true, .awake)
         case (2, .suspending):
-          parking.park()
+          parking.markParked()
           (isRight, known) = (true, .parked)
         case (3, .parked):
           isRight = parking.claim(cause)
@@ -43,9 +43,9 @@ import Testing
           known = .claimed(cause)
         case (4, .claimed): isRight = parking.claimEarly(cause) == (false, false)
         case (5, .awake):
-          isRight = parking.parkUnlessClaimed()
+          isRight = parking.markParkedUnlessClaimed()
           known = .parked
-        case (5, .claimed): isRight = !parking.parkUnlessClaimed()
+        case (5, .claimed): isRight = !parking.markParkedUnlessClaimed()
         default: isRight = true
         }
         let isAwake = parking.isAwake
@@ -73,7 +73,7 @@ import Testing
       // In half of the rounds the waker has seen that.
       let claim = round.isMultiple(of: 2) ? waker.join() : nil
       let waits = parking.value.prepareUnlessClaimed()
-      if waits { parking.value.park() }
+      if waits { parking.value.markParked() }
       let (isFirst, mustWake) = claim ?? waker.join()
       let cause = parking.value.cause
       #expect(isFirst && mustWake == waits && cause == .cancelled)

@@ -20,7 +20,7 @@ func everySequence(of count: Int, length: Int, _ check: ([Int]) throws -> Void) 
 final class ModelWaiter {
   private let thread = BlockedThread(at: BlockingCall("a test", #fileID, #line))
 
-  init() { thread.parking.park() }
+  init() { thread.parking.markParked() }
 
   var waiter: Waiter { .thread(.passUnretained(thread)) }
 

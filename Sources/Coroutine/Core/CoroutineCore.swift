@@ -363,13 +363,13 @@ extension CoroutineCore {
     case .unlock(let waitable):
       // A waker that ends the wait now, or a waiter that goes on after it, has to get this lock before what was waited
       // for can go.
-      parking.parkAsPrepared()
+      parking.markParkedAsPrepared()
       waitable._withUnsafeGuaranteedRef { $0.lock.unlock() }
     case .unlockAll(let wait):
       // The other way round: once the wait is claimed the list may be gone. A waker that finds a node before waits for
       // this.
       wait.pointee.unlockAll()
-      parking.park()
+      parking.markParked()
     case .enqueue, .finish, .none:
       fatalError("\(description) waits for nothing")
     }

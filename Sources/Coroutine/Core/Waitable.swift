@@ -10,7 +10,7 @@ public import Context
 /// 1. say that a wait may follow (`Parking.prepare`), take `lock`, look whether the waiter was cancelled meanwhile;
 /// 2. ask the state machine; it says "wait": a node is in its queue now, but the lock is still held;
 /// 3. the coroutine leaves its stack; its context is saved;
-/// 4. *the resumer* parks it and unlocks. From here on a waker finds the node and claims the wait, and, after its own
+/// 4. *the resumer* marks it as parked and unlocks. From here on a waker finds the node and claims the wait, and, after its own
 ///    unlock, makes the coroutine ready. So does a cancel or a deadline, without the lock;
 /// 5. a coroutine that goes on for such a reason withdraws: it takes the lock once more, to take its node out of the queue.
 ///

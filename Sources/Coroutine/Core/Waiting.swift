@@ -170,7 +170,7 @@ extension Waitable {
           return continuation.resume()
         }
         task.arm(deadline)
-        guard task.parking.parkUnlessClaimed() else {
+        guard task.parking.markParkedUnlessClaimed() else {
           lock.unlock()
           return continuation.resume()
         }

@@ -51,7 +51,7 @@ extension WakeCause {
 /// a deadline and the other cases of a joint wait race for it, each on its own thread. The first wins and wakes; the
 /// others look elsewhere.
 ///
-///     awake ──prepare──> suspending ──park──> parked ──claim──> claimed(cause) ──prepare──> …
+///     awake ──prepare──> suspending ──markParked──> parked ──claim──> claimed(cause) ──prepare──> …
 ///       ^                    │
 ///       └──────abandon───────┘
 ///
@@ -101,12 +101,12 @@ package struct Parking: ~Copyable, Sendable {
 
   /// The context is saved: from here on the wait may be claimed, and the waiter may be gone in the next moment.
   @inlinable @inline(__always)
-  package borrowing func park() { word.store(Self.parked, ordering: .releasing) }  // litmus: park-claim
+  package borrowing func markParked() { word.store(Self.parked, ordering: .releasing) }  // litmus: park-claim
 
   /// The same after `prepare` or `prepareIdle`.
   @inlinable @inline(__always)
   // litmus: park-claim
-  package borrowing func parkAsPrepared() { word.store(word.load(ordering: .relaxed) &+ 1, ordering: .releasing) }
+  package borrowing func markParkedAsPrepared() { word.store(word.load(ordering: .relaxed) &+ 1, ordering: .releasing) }
 
   /// Whether the context is saved and no waker has ended the wait. For debuggers.
   package var isParked: Bool {
@@ -116,7 +116,7 @@ package struct Parking: ~Copyable, Sendable {
 
   /// The same for a wait that others could already see before: false if one of them has ended it by `claimEarly`.
   @inlinable
-  package borrowing func parkUnlessClaimed() -> Bool {
+  package borrowing func markParkedUnlessClaimed() -> Bool {
     word.compareExchange(
       expected: Self.awake, desired: Self.parked, successOrdering: .acquiringAndReleasing, failureOrdering: .acquiring
     ).exchanged

@@ -83,7 +83,7 @@ extension Waitable {
         result.wakeOthers()
         return WakeCause.event
       }
-      thread.parking.park()
+      thread.parking.markParked()
       lock.unlock()
       let cause = thread.block(until: deadline)
       if cause != .event { lockAndWithdraw { withdraw(node) } }

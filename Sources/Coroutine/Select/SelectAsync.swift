@@ -205,7 +205,7 @@ extension Select {
       enqueue(operations, memory, for: waiter, order)
       task.arm(deadline)
       wait.pointee.unlockAll()
-      task.parking.park()
+      task.parking.markParked()
       return .waits
     }
   }
