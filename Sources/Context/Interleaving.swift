@@ -27,7 +27,7 @@
     /// How a sleep ended.
     package enum Sleep { case woken, timedOut }
 
-    // Written while no thread of the explorer's runs, and read by no other one: scenes have virtual timers and no watch, and this
+    // Written while no thread of the explorer's runs, and read by no other: scenes have virtual timers, no detector, and this
     // build gives no idle stacks back (`StackPoolSurplus.swift`).
     nonisolated(unsafe) package static var explorer: (any InterleavingExplorer)?
 

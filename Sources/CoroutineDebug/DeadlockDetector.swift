@@ -117,11 +117,11 @@ extension DeadlockDetector {
     handler: @escaping @Sendable (DeadlockReport) -> Void = DeadlockReport.print
   ) throws(CoroutineDumpError) {
     require(interval > .zero, "deadlocks are looked for every \(interval): the interval must be positive")
-    try DeadlockWatch.shared.start(every: interval, handler)
+    try DeadlockDetectorThread.shared.start(every: interval, handler)
   }
 
   /// Looks no more. A report that is being made may still come.
   public static func stop() {
-    DeadlockWatch.shared.stop()
+    DeadlockDetectorThread.shared.stop()
   }
 }

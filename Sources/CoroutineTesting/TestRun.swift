@@ -297,14 +297,14 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     // Those come back that do when the steps are used up. They have no turn.
     while waitForReturns(sayingSoAt: saysSoAt) { emptyInbox() }
     let unbegun = takeUnbegun()
-    let (late, unwatched) = lock.withLock {
+    let (late, dropped) = lock.withLock {
       hasEnded = true
       leftOver = Set(members.keys)
       defer { (inbox, outsiders) = ([], Outsiders()) }
       return (unbegun + inbox, outsiders)
     }
     // Without the lock: whatever goes with them may launch others.
-    withExtendedLifetime(unwatched) {}
+    withExtendedLifetime(dropped) {}
     for incoming in late where !isLeftOver(incoming) { runElsewhere(incoming) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
     if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }

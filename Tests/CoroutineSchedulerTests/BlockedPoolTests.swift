@@ -72,7 +72,7 @@ import Testing
       gate.open()
       for blocker in blockers { try await blocker.get() }
       try await waiting.get()
-      #expect(PoolWatch.isOver)
+      #expect(BlockedPoolDetector.isOver)
     }
     let text = standardOutput(of: result)
     #expect(text.contains("All 2 threads of a ThreadPool have been blocked for 3 s, in coroutine "), "\(text)")
@@ -187,7 +187,7 @@ import Testing
     await #expect(processExitsWith: .success) {
       setenv("COROUTINE_BLOCKED_SECONDS", "0", 1)
       try await Coroutine(on: ThreadPool(threads: 1)) {}.get()
-      #expect(PoolWatch.isOver)
+      #expect(BlockedPoolDetector.isOver)
     }
   }
 

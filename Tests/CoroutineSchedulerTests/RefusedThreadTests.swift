@@ -112,20 +112,20 @@ import Testing
   @Test func onlyWorkersWithThreadsAreChosenAfterARefusal() {
     var machine = PoolStateMachine(count: 3)
     let first = machine.workArrived()
-    let toWatch = machine.endSearch(moreIsLeft: false)
+    let toMonitor = machine.endSearch(moreIsLeft: false)
     let none = machine.startRefused(1, wasSearching: true)
-    #expect(first == 0 && toWatch == 1 && none == nil)
+    #expect(first == 0 && toMonitor == 1 && none == nil)
     #expect(machine.searching == 0 && machine.awake == 1 && machine.sleeping == [1, 2])
     let next = machine.workArrived()
     #expect(next == 2)
-    guard case .watch = machine.park(2, wasSearching: true) else {
+    guard case .monitor = machine.park(2, wasSearching: true) else {
       Issue.record("\(machine)")
       return
     }
-    // The thread of the only busy worker is pinned, so the watcher takes over.
+    // The thread of the only busy worker is pinned, so the monitor takes over.
     let substitute = machine.startRefused(0, wasSearching: false)
     #expect(substitute == 2)
-    #expect(machine.searching == 1 && machine.awake == 1 && machine.sleeping == [0, 1] && machine.watcher == nil)
+    #expect(machine.searching == 1 && machine.awake == 1 && machine.sleeping == [0, 1] && machine.monitor == nil)
   }
 
   // MARK: Blocking work, timers, traces

@@ -171,11 +171,11 @@ import Testing
     }.get()
   }
 
-  /// A watcher looks rarely while all that it watches stand still. What a worker wakes when it goes on does not wait for that.
-  @Test func aWatcherThatLooksRarelyIsUnparkedByWhatBecomesReady() async throws {
+  /// A monitor looks rarely while all that it monitors stand still. What a worker wakes when it goes on does not wait for that.
+  @Test func aMonitorThatLooksRarelyIsUnparkedByWhatBecomesReady() async throws {
     let pool = ThreadPool(threads: 2)
-    // If the watcher has seen that the worker goes on, before that wakes another one, there was no need.
-    for _ in 0..<100 where pool.core.watcherUnparks.load(ordering: .relaxed) == 0 {
+    // If the monitor has seen that the worker goes on, before that wakes another one, there was no need.
+    for _ in 0..<100 where pool.core.monitorUnparks.load(ordering: .relaxed) == 0 {
       let (gate, isBlocked, hasRun) = (Gate(), Holder(Atomic<Bool>(false)), Holder(Atomic<Bool>(false)))
       let blocked = Coroutine(on: pool) {
         let wake = Channel<Void>()
@@ -191,21 +191,21 @@ import Testing
         while !hasRun.value.load(ordering: .relaxed) { sched_yield() }
         try woken.get()
       }
-      while !isBlocked.value.load(ordering: .relaxed) || !pool.core.isWatchRare { sched_yield() }
+      while !isBlocked.value.load(ordering: .relaxed) || !pool.core.monitorsRarely { sched_yield() }
       gate.open()
       try await blocked.get()
     }
-    #expect(pool.core.watcherUnparks.load(ordering: .relaxed) > 0)
+    #expect(pool.core.monitorUnparks.load(ordering: .relaxed) > 0)
   }
 
-  /// Turns of a view of the pool, and jobs of tasks, come in a burst while one worker is busy and another one watches. Each of
+  /// Turns of a view of the pool, and jobs of tasks, come in a burst while one worker is busy and another one monitors. Each of
   /// them waits until all have begun, so that each needs a worker of its own.
   @Test(arguments: [false, true]) func allIdleWorkersComeForJobs(ofTasks: Bool) async throws {
     let count = 4
     let pool = ThreadPool(threads: 1 + count)
     let (isOver, inside) = (Holder(Atomic<Bool>(false)), Holder(Atomic<Int>(0)))
     let busy = Coroutine(on: pool) { while !isOver.value.load(ordering: .relaxed) { sched_yield() } }
-    // As long as nothing is ready the watcher looks again and again.
+    // As long as nothing is ready the monitor looks again and again.
     let before = pool.core.looks.load(ordering: .relaxed)
     while pool.core.looks.load(ordering: .relaxed) < before + 2 { sched_yield() }
     let waitForAll: @Sendable () -> Void = {

@@ -5,34 +5,34 @@ import Testing
 
 @testable import Coroutine
 
-/// Which workers sleep, search and watch, in every sequence of events up to a length.
+/// Which workers sleep, search and monitor, in every sequence of events up to a length.
 @Suite(.ownThreads) struct PoolStateMachineTests {
   /// What a worker does, as the pool's threads would know it.
-  private enum Activity: Equatable { case asleep, busy, searching, watching }
+  private enum Activity: Equatable { case asleep, busy, searching, monitoring }
 
   /// A pool of three workers, driven by arbitrary events. An event that the pool's threads could not cause is
   /// skipped.
   private struct Model {
     var machine = PoolStateMachine(count: 3)
     var workers = [Activity](repeating: .asleep, count: 3)
-    /// Whether an event has woken a worker to work, and none to watch.
-    var mayLackWatcher = false
+    /// Whether an event has woken a worker to work, and none to monitor.
+    var mayLackMonitor = false
 
     mutating func woken(_ index: Int?) {
       guard let index else { return }
-      #expect(workers[index] == .asleep || workers[index] == .watching, "only a worker that rests is woken")
+      #expect(workers[index] == .asleep || workers[index] == .monitoring, "only a worker that rests is woken")
       workers[index] = .searching
     }
 
     mutating func step(_ event: Int, by worker: Int) {
       switch (event, workers[worker]) {
       case (0, _):
-        let parkedBefore = workers.filter { $0 == .asleep || $0 == .watching }
+        let parkedBefore = workers.filter { $0 == .asleep || $0 == .monitoring }
         let searchedBefore = workers.contains(.searching)
         woken(machine.workArrived(isOwn: false))
         let isWoken = workers.contains(.searching)
         #expect(isWoken || parkedBefore.isEmpty, "work from outside always gets a worker")
-        #expect(!searchedBefore || parkedBefore == workers.filter { $0 == .asleep || $0 == .watching })
+        #expect(!searchedBefore || parkedBefore == workers.filter { $0 == .asleep || $0 == .monitoring })
       case (4, .busy):
         let pauses = machine.sharingPauses
         let index = machine.workArrived()
@@ -50,72 +50,72 @@ import Testing
         woken(machine.endSearch(moreIsLeft: true))
       case (1, .searching):
         park(worker)
-      case (2, .watching):
-        expect(machine.endWatch(worker), true)
+      case (2, .monitoring):
+        expect(machine.endMonitoring(worker), true)
         workers[worker] = .busy
         woken(machine.workArrived())
-      case (3, .watching):
-        switch machine.watched(worker) {
+      case (3, .monitoring):
+        switch machine.monitorLooked(worker) {
         case .goOn: break
         case .sleep: workers[worker] = .asleep
         case .isOver, .search: Issue.record("no event woke it")
         }
-        #expect(!machine.sharingPauses && !machine.watchesRarely, "a pause ends with the watcher's look")
-      case (5, .watching):
+        #expect(!machine.sharingPauses && !machine.monitorsRarely, "a pause ends with the monitor's look")
+      case (5, .monitoring):
         // All that are awake stand still.
-        if case .sleep = machine.watched(worker, standsStill: true) { workers[worker] = .asleep }
+        if case .sleep = machine.monitorLooked(worker, standsStill: true) { workers[worker] = .asleep }
       case (3, .busy):
-        // It leaves something to the watcher.
-        let isRare = machine.watchesRarely
-        let index = machine.unparkWatcher()
-        #expect((index != nil) == isRare && !machine.watchesRarely, "who looks rarely is unparked")
+        // It leaves something to the monitor.
+        let isRare = machine.monitorsRarely
+        let index = machine.unparkMonitor()
+        #expect((index != nil) == isRare && !machine.monitorsRarely, "who looks rarely is unparked")
         woken(index)
-      case (4, .watching):
-        guard case .search = machine.watched(worker, thereIsMore: true) else {
+      case (4, .monitoring):
+        guard case .search = machine.monitorLooked(worker, thereIsMore: true) else {
           Issue.record("it was to search")
           break
         }
         workers[worker] = .searching
-      case (6, .asleep), (6, .watching):
+      case (6, .asleep), (6, .monitoring):
         // The worker has slept in the poller, which has woken coroutines.
         expect(machine.wakeByItself(worker), true)
         workers[worker] = .busy
-        mayLackWatcher = true
+        mayLackMonitor = true
       case (6, .busy), (6, .searching):
         expect(machine.wakeByItself(worker), false)
       case (7, _):
         // The poller's thread sees that the workers compute for long.
-        let lacked = machine.lacksWatcher
+        let lacked = machine.lacksMonitor
         if lacked { woken(machine.workArrived(isOwn: false)) }
-        #expect(!machine.lacksWatcher)
+        #expect(!machine.lacksMonitor)
       default:
         break
       }
-      if !machine.lacksWatcher { mayLackWatcher = false }
+      if !machine.lacksMonitor { mayLackMonitor = false }
     }
 
     mutating func park(_ worker: Int, pausesSharing: Bool = false) {
       switch machine.park(worker, wasSearching: workers[worker] == .searching, pausesSharing: pausesSharing) {
       case .sleep: workers[worker] = .asleep
-      case .watch: workers[worker] = .watching
+      case .monitor: workers[worker] = .monitoring
       }
     }
 
     func check(_ history: @autoclosure () -> [Int]) {
       let awake = workers.count { $0 == .busy || $0 == .searching }
       let searching = workers.count { $0 == .searching }
-      let watching = workers.indices.filter { workers[$0] == .watching }
+      let monitoring = workers.indices.filter { workers[$0] == .monitoring }
       let isRight =
-        machine.awake == awake && machine.searching == searching && machine.watcher == watching.first
-        && watching.count <= 1 && machine.checkInvariants()
+        machine.awake == awake && machine.searching == searching && machine.monitor == monitoring.first
+        && monitoring.count <= 1 && machine.checkInvariants()
         && Set(machine.sleeping) == Set(workers.indices.filter { workers[$0] == .asleep })
-        // If one worker works and another one sleeps, then one searches or watches.
-        && (awake == 0 || awake == 3 || searching > 0 || !watching.isEmpty || mayLackWatcher && machine.lacksWatcher)
+        // If one worker works and another one sleeps, then one searches or monitors.
+        && (awake == 0 || awake == 3 || searching > 0 || !monitoring.isEmpty || mayLackMonitor && machine.lacksMonitor)
       if !isRight { Issue.record("\(workers) after \(history())") }
     }
   }
 
-  @Test func aWorkerThatRestsIsWatchedForByAnother() {
+  @Test func anotherWorkerMonitorsForOneThatRests() {
     let events = 24  // eight, by three workers
     func extend(_ model: Model, _ history: [Int]) {
       guard history.count < 5 else { return }
@@ -123,9 +123,9 @@ import Testing
         var next = model
         next.step(event / 3, by: event % 3)
         next.check(history + [event])
-        if next.workers != model.workers || next.mayLackWatcher != model.mayLackWatcher
+        if next.workers != model.workers || next.mayLackMonitor != model.mayLackMonitor
           || next.machine.sharingPauses != model.machine.sharingPauses
-          || next.machine.watchesRarely != model.machine.watchesRarely
+          || next.machine.monitorsRarely != model.machine.monitorsRarely
         {
           extend(next, history + [event])
         }
@@ -134,17 +134,17 @@ import Testing
     extend(Model(), [])
   }
 
-  @Test func theWatcherIsChosenLastAndNotTwice() {
+  @Test func theMonitorIsChosenLastAndNotTwice() {
     var machine = PoolStateMachine(count: 3)
     expect(machine.workArrived(), 0)
     expect(machine.workArrived(), nil)  // one searches already
-    expect(machine.endSearch(moreIsLeft: false), 1)  // so that it watches
-    expect(machine.park(1, wasSearching: true), .watch)
+    expect(machine.endSearch(moreIsLeft: false), 1)  // so that it monitors
+    expect(machine.park(1, wasSearching: true), .monitor)
     expect(machine.workArrived(), 2)
-    expect(machine.endSearch(moreIsLeft: false), nil)  // another one watches already
+    expect(machine.endSearch(moreIsLeft: false), nil)  // another one monitors already
     expect(machine.workArrived(), 1)
-    expect(machine.watched(1), .isOver)
-    expect(machine.endWatch(1), false)
+    expect(machine.monitorLooked(1), .isOver)
+    expect(machine.endMonitoring(1), false)
     expect(machine.endSearch(moreIsLeft: true), nil)  // all are awake
   }
 
@@ -152,28 +152,28 @@ import Testing
     var machine = PoolStateMachine(count: 3)
     expect(machine.workArrived(), 0)
     expect(machine.endSearch(moreIsLeft: false), 1)
-    expect(machine.park(1, wasSearching: true, pausesSharing: true), .watch)
+    expect(machine.park(1, wasSearching: true, pausesSharing: true), .monitor)
     expect(machine.wantsWork, false)
     expect(machine.workArrived(), nil)
     expect(machine.workArrived(isOwn: false), 2)
     expect(machine.endSearch(moreIsLeft: true), nil)  // the pause goes on
-    expect(machine.watched(1), .goOn)  // and is over
+    expect(machine.monitorLooked(1), .goOn)  // and is over
     expect(machine.workArrived(), 1)
     expect(machine.endSearch(moreIsLeft: false), nil)
-    expect(machine.park(1, wasSearching: false), .watch)
-    expect(machine.park(2, wasSearching: false, pausesSharing: true), .sleep)  // another one watches
+    expect(machine.park(1, wasSearching: false), .monitor)
+    expect(machine.park(2, wasSearching: false, pausesSharing: true), .sleep)  // another one monitors
     expect(machine.workArrived(), nil)
-    expect(machine.watched(1, thereIsMore: true), .search)
+    expect(machine.monitorLooked(1, thereIsMore: true), .search)
     expect(machine.endSearch(moreIsLeft: false), 2)
-    expect(machine.park(2, wasSearching: true, pausesSharing: true), .watch)
+    expect(machine.park(2, wasSearching: true, pausesSharing: true), .monitor)
     expect(machine.park(1, wasSearching: false), .sleep)
     expect(machine.workArrived(isOwn: false), 1)
     expect(machine.endSearch(moreIsLeft: true, isOwn: false), 2)  // what is left came from outside
   }
 
-  @Test func theWatcherLooksRarelyWhileAllStandStillOnly() {
-    var pace = WatchPace()
-    // Worker 1 is the watcher itself.
+  @Test func theMonitorLooksRarelyWhileAllStandStillOnly() {
+    var pace = MonitorPace()
+    // Worker 1 is the monitor itself.
     var (picks, times) = ([UInt32](repeating: 7, count: 3), [UInt64?]([100, nil, 200]))
     var asked: [Int] = []
     func look() -> Bool {
@@ -193,13 +193,13 @@ import Testing
       #expect(look() && pace.tick == .milliseconds(milliseconds))
     }
     times[2] = 201  // one computes
-    #expect(!look() && pace.tick == WatchPace.longest && asked == [0, 1, 2])
+    #expect(!look() && pace.tick == MonitorPace.longest && asked == [0, 1, 2])
     times[2] = 202
     #expect(!look() && asked == [2], "the one that moves is asked first")
-    #expect(look() && pace.tick == WatchPace.longest && asked == [2, 0, 1])
+    #expect(look() && pace.tick == MonitorPace.longest && asked == [2, 0, 1])
     #expect(look() && pace.tick == .milliseconds(1))
     picks[0] += 1  // one goes on to the next coroutine
-    #expect(!look() && pace.tick == WatchPace.longest && asked.isEmpty)
+    #expect(!look() && pace.tick == MonitorPace.longest && asked.isEmpty)
     #expect(!look() && asked == [0, 1, 2])
     times[0] = nil  // another thread becomes the worker
     #expect(!look())
@@ -226,14 +226,14 @@ import Testing
     #expect(record.pause == StealBackoff.shortestPause)
   }
 
-  @Test func theLastWatcherSleepsToo() {
+  @Test func theLastMonitorSleepsToo() {
     var machine = PoolStateMachine(count: 2)
     expect(machine.workArrived(), 0)
     expect(machine.endSearch(moreIsLeft: false), 1)
-    expect(machine.park(1, wasSearching: true), .watch)
-    expect(machine.watched(1), .goOn)
+    expect(machine.park(1, wasSearching: true), .monitor)
+    expect(machine.monitorLooked(1), .goOn)
     expect(machine.park(0, wasSearching: false), .sleep)
-    expect(machine.watched(1), .sleep)
+    expect(machine.monitorLooked(1), .sleep)
     expect(machine.wantsWork, true)
     expect(machine.wakeAll(), [0, 1])
   }

@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) bool coroutine_launch_is_noted(void
 }
 
 // When a turn begins: anything to do before.
-static inline __attribute__((always_inline)) bool coroutine_turn_is_watched(void) {
+static inline __attribute__((always_inline)) bool coroutine_turn_begin_is_observed(void) {
   return (coroutine_requests_now() & (COROUTINE_REQUEST_FREEZE | COROUTINE_REQUEST_EVENTS)) != 0;
 }
 

@@ -50,8 +50,8 @@ public final class BlockingPool: Sendable {
   /// When a thread was last given work or became free.
   nonisolated(unsafe) private var lastChange = ContinuousClock.now
   nonisolated(unsafe) private var isStandstillTold = false
-  /// Whether a thread looks for it: what waits may be all the work that there will ever be.
-  nonisolated(unsafe) private var isWatched = false
+  /// Whether a thread is going to look for it: what waits may be all the work that there will ever be.
+  nonisolated(unsafe) private var isLookDue = false
 
   /// How long no thread must have become free before that is said.
   private let standstillTime: Duration
@@ -129,8 +129,8 @@ public final class BlockingPool: Sendable {
     let action = machine.submit(work)
     if case .wait = action {
       message = isStandstillTold ? nil : standstill(at: now)
-      if !isStandstillTold, !isWatched {
-        isWatched = true
+      if !isStandstillTold, !isLookDue {
+        isLookDue = true
         timeOfLook = timeUntilLook(from: now)
       }
     } else {
@@ -139,7 +139,7 @@ public final class BlockingPool: Sendable {
     lock.unlock()
     perform(action)
     if let message { CoroutineErrors.print(message) }
-    if let timeOfLook { startWatch(in: timeOfLook) }
+    if let timeOfLook { startLooks(in: timeOfLook) }
   }
 
   /// Runs `work` on a thread of the pool, and returns at once. On the calling thread if there is none and can't be one, and in
@@ -159,16 +159,16 @@ public final class BlockingPool: Sendable {
 
   /// Looks for a standstill as long as work waits: by a thread of its own, since the timers' must not wait for the reader of the
   /// standard error. Where there can be no thread, the next work that comes looks.
-  private func startWatch(in time: Duration) {
-    let watch = Unmanaged.passRetained(StandstillWatch(of: self, in: time))
+  private func startLooks(in time: Duration) {
+    let thread = Unmanaged.passRetained(StandstillThread(of: self, in: time))
     let code = coroutine_system_start_thread(
-      { watch in
-        Unmanaged<StandstillWatch>.fromOpaque(watch!).takeRetainedValue().run()
+      { thread in
+        Unmanaged<StandstillThread>.fromOpaque(thread!).takeRetainedValue().run()
         return nil
-      }, watch.toOpaque())
+      }, thread.toOpaque())
     guard code != 0 else { return }
-    watch.release()
-    lock.withLock { isWatched = false }
+    thread.release()
+    lock.withLock { isLookDue = false }
   }
 
   /// Tells of a standstill, if there is one. How long until the next look; `nil`: there is none.
@@ -176,8 +176,8 @@ public final class BlockingPool: Sendable {
     let now = ContinuousClock.now
     let (message, next): (String?, Duration?) = lock.withLock {
       let message = isStandstillTold || machine.waiting.isEmpty ? nil : standstill(at: now)
-      isWatched = !isStandstillTold && !machine.waiting.isEmpty
-      return (message, isWatched ? timeUntilLook(from: now) : nil)
+      isLookDue = !isStandstillTold && !machine.waiting.isEmpty
+      return (message, isLookDue ? timeUntilLook(from: now) : nil)
     }
     if let message { CoroutineErrors.print(message) }
     return next
@@ -261,7 +261,7 @@ public final class BlockingPool: Sendable {
 /// Looks whether a pool stands still, as long as work waits there. It keeps the pool, up to its last look: a weak reference would
 /// leave memory behind that LeakSanitizer takes for a leak.
 // Unchecked: only its own thread uses it.
-private final class StandstillWatch: @unchecked Sendable {
+private final class StandstillThread: @unchecked Sendable {
   private let pool: BlockingPool
   /// Of the first look. Not at once: a pool that is full for a moment, again and again, would start a thread each time.
   private var time: Duration

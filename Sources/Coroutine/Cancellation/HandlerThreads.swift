@@ -15,7 +15,7 @@ enum HandlerThreads {
   /// Guarded by the lock.
   nonisolated(unsafe) private static var state = HandlerThreadsStateMachine()
 
-  private static let watch = DispatchQueue(label: "coroutine-cancel-watch", qos: .userInitiated)
+  private static let looks = DispatchQueue(label: "coroutine-cancel-watch", qos: .userInitiated)
   /// How often to look. Each look that finds a handler waiting since the one before adds one thread: many handlers that block get
   /// theirs one by one.
   private static var patience: DispatchTimeInterval { .milliseconds(2) }
@@ -23,9 +23,9 @@ enum HandlerThreads {
   /// The calling thread lets go of the closure as well, maybe after that has run: so what is a user's has to be captured by its
   /// address, for the closure to release.
   static func run(_ handler: @escaping @Sendable () -> Void) {
-    let (startsThread, startsWatch) = lock.withLock { state.append(handler) }
+    let (startsThread, startsLooks) = lock.withLock { state.append(handler) }
     if startsThread { startThread() }
-    if startsWatch { lookLater(knowing: nil) }
+    if startsLooks { lookLater(knowing: nil) }
   }
 
   /// Each by a queue of its own: Dispatch gives such a queue a thread also where the program blocks all those of the global
@@ -38,7 +38,7 @@ enum HandlerThreads {
 
   /// - Parameter appended: what `look` has returned, if it was called before.
   private static func lookLater(knowing appended: Int?) {
-    watch.asyncAfter(deadline: .now() + patience) {
+    looks.asyncAfter(deadline: .now() + patience) {
       let (appended, startsThread) = lock.withLock { state.look(knowing: appended) }
       if startsThread { startThread() }
       if let appended { lookLater(knowing: appended) }
@@ -54,18 +54,18 @@ struct HandlerThreadsStateMachine {
   private var threads = 0
   /// How many there were so far, and how many of them threads have taken.
   private var (appended, taken) = (0, 0)
-  private var isWatched = false
+  private var isLookDue = false
 
   /// - Returns: whether it takes a thread, and whether the threads have to be looked at from now on.
-  mutating func append(_ handler: @escaping Handler) -> (startsThread: Bool, startsWatch: Bool) {
+  mutating func append(_ handler: @escaping Handler) -> (startsThread: Bool, startsLooks: Bool) {
     waiting.append(handler)
     appended += 1
     guard threads > 0 else {
       threads = 1
       return (true, false)
     }
-    defer { isWatched = true }
-    return (false, !isWatched)
+    defer { isLookDue = true }
+    return (false, !isLookDue)
   }
 
   /// What a thread does next. `nil`: it ends.
@@ -85,7 +85,7 @@ struct HandlerThreadsStateMachine {
   ///   has waited the last time.
   mutating func look(knowing before: Int?) -> (appended: Int?, startsThread: Bool) {
     guard !waiting.isEmpty else {
-      isWatched = false
+      isLookDue = false
       return (nil, false)
     }
     let isHeldUp = taken < before ?? 0

@@ -310,7 +310,7 @@ extension CoroutineCore {
   private final func beginTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
     // The order of these two is what a debugger's freeze relies on. litmus: freeze-none
     block.pointee.state.store(.running, ordering: .relaxed)
-    if coroutine_turn_is_watched() { beginWatchedTurn(block) }
+    if coroutine_turn_begin_is_observed() { beginObservedTurn(block) }
 
     state.store(.running, ordering: .relaxed)
     coroutine_set_current(Unmanaged.passUnretained(self).toOpaque())
@@ -323,7 +323,7 @@ extension CoroutineCore {
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
     requireNoThreadBoundCode(block)
-    if coroutine_turn_is_observed_or_tracked() { endWatchedTurn(block) }
+    if coroutine_turn_is_observed_or_tracked() { endObservedTurn(block) }
 
     // The context is saved. As soon as the coroutine may be woken it runs elsewhere: this thread touches nothing of it
     // after that.
@@ -504,7 +504,7 @@ extension CoroutineCore {
   /// A debugger reads the suspended coroutines: this one stays one of them until it has finished. Observers learn of it
   /// after that.
   @inline(never)
-  private final func beginWatchedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
+  private final func beginObservedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
     while coroutine_inspection_requested() {
       block.pointee.state.store(.ready, ordering: .releasing)
       Freeze.waitForEnd()

@@ -42,9 +42,9 @@ extension CoroutineCore {
     tellReady(cause)
   }
 
-  /// Off its stack, at the end of a turn that is watched.
+  /// Off its stack, at the end of a turn that is observed or tracked.
   @inline(never)
-  final func endWatchedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
+  final func endObservedTurn(_ block: UnsafeMutablePointer<ControlBlock>) {
     if coroutine_properties_are_tracked(), ControlBlock.isInsideTracking(block, RunningBodies(leftBy: block)) {
       reportTracking("\(description) suspends")
     }

@@ -44,7 +44,7 @@ class GeneratorCore {
   /// What the pending `yield` throws when the body goes on: see `resume(throwing:)`.
   @exclusivity(unchecked) private final var thrownIn: (any Error)?
   /// Whether a sanitizer knows that it may be released.
-  @exclusivity(unchecked) private final var isWatched = false
+  @exclusivity(unchecked) private final var isKnownToSanitizer = false
   private let stackSize: Int?
   private let slot: Int
 
@@ -77,7 +77,7 @@ class GeneratorCore {
 
   deinit {
     // A body that has begun must not be left behind with its frames: it unwinds now, on this thread.
-    if isWatched { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
+    if isKnownToSanitizer { coroutine_sanitizer_did_release(Unmanaged.passUnretained(self).toOpaque()) }
     if block != nil { cancel() }
     if failure != nil { reportFailure() }
   }
@@ -176,7 +176,7 @@ class GeneratorCore {
           // Where properties are tracked each `yield` is looked at: see `didSuspend`.
           if !coroutine_properties_are_tracked() { plainBlock = block }
         } else if block.pointee.mode.contains(.annotated) {
-          isWatched = true
+          isKnownToSanitizer = true
           coroutine_sanitizer_will_release(Unmanaged.passUnretained(self).toOpaque())
         }
         return word

@@ -25,7 +25,7 @@ package protocol EventQueue: AnyObject, Sendable {
 ///
 /// # Which thread polls
 ///
-/// - A worker that falls asleep as the last one of its pool, or watches the others, sleeps in the poller instead. It is
+/// - A worker that falls asleep as the last one of its pool, or monitors the others, sleeps in the poller instead. It is
 ///   *the* poller meanwhile: `tryTake` and `giveBack`. What its events wake is ready on its own thread, past any queue.
 /// - A worker that has nothing to run looks for events before it looks for others' work. A busy one looks once in a
 ///   number of picks, as it does for other work from outside.
@@ -115,7 +115,7 @@ package final class EventPoller: Sendable {
   /// Gives the poller up again.
   func giveBack() {
     isTaken.store(false, ordering: .sequentiallyConsistent)  // litmus: poller-watch
-    thread.watch()
+    thread.wake()
   }
 
   /// Looks for events without waiting. Whether there were any. By a worker that is awake.

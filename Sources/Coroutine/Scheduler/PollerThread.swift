@@ -7,7 +7,7 @@ import Synchronization
 
 /// Waits for events while no worker of a pool does.
 ///
-///     dormant ──watch──> checking ──no worker has looked for a tick──> polling
+///     dormant ──wake───> checking ──no worker has looked for a tick──> polling
 ///        ^                   │                                            │
 ///        └─ a worker sleeps in the poller ──────────────────────────< leaveToWorkers
 ///
@@ -29,7 +29,7 @@ final class PollerThread: Sendable {
   private static var tick: Duration { .milliseconds(2) }
 
   /// A worker has left the poller: it may be long until a worker looks again.
-  func watch() {
+  func wake() {
     guard mode.load(ordering: .sequentiallyConsistent) == Mode.dormant else { return }  // litmus: poller-watch
     if mode.compareExchange(expected: Mode.dormant, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged
     {
@@ -80,8 +80,8 @@ final class PollerThread: Sendable {
       // Either this sees that the worker has left meanwhile, or that one sees the mode.
       if !poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
     } else if looks == seen {
-      // The workers compute for long: the coroutines that are ready behind them need a watcher.
-      for pool in PoolCore.all.all { pool.appointWatcher() }
+      // The workers compute for long: the coroutines that are ready behind them need a monitor.
+      for pool in PoolCore.all.all { pool.appointMonitor() }
       mode.store(Mode.polling, ordering: .sequentiallyConsistent)  // litmus: poller-watch
       // A worker that has come in between found it checking, and did not interrupt it.
       if poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }

@@ -32,20 +32,20 @@ import Synchronization
 /// second on it wakes a sleeping worker, unless one is searching already: a searching worker that finds something, and
 /// leaves more behind, wakes the next. What comes from outside wakes a worker by the same rule.
 ///
-/// What if the running coroutine computes for long, or blocks its thread? For that there is the *watcher*: while some
-/// workers are awake and others are not, one of these sleeps for a moment only, again and again, and looks at all
+/// What if the running coroutine computes for long, or blocks its thread? For that there is the *monitor* (Go's sysmon): while
+/// some workers are awake and others are not, one of these sleeps for a moment only, again and again, and looks at all
 /// workers. It takes what lies in a ring, and what lies in the slot of a worker that has picked nothing since the last
 /// look. So a ready coroutine waits for an idle processor for one or two ticks at most. A tick is 50 to 500
 /// microseconds, longer the longer nothing happens. While all that are awake stand still, blocked by a system call, it grows
-/// to a tenth of a second: a worker that goes on after that, and leaves something to the watcher, unparks it (`WatchPace`).
-/// When all have fallen asleep the watcher does too: an idle pool costs nothing.
+/// to a tenth of a second: a worker that goes on after that, and leaves something to the monitor, unparks it (`MonitorPace`).
+/// When all have fallen asleep the monitor does too: an idle pool costs nothing.
 ///
 /// And what if helping is not worth it? Where turns are very short, two processors may get less done than one. A worker
-/// that has found that out (`StealBackoff`) parks instead of searching, as the watcher if there is none, and asks that
-/// *sharing pauses*. Until the watcher's next look no worker is woken for what a worker has made ready itself, in its
+/// that has found that out (`StealBackoff`) parks instead of searching, as the monitor if there is none, and asks that
+/// *sharing pauses*. Until the monitor's next look no worker is woken for what a worker has made ready itself, in its
 /// ring or as the surplus of that in the global list. What comes from outside wakes a worker even then.
 ///
-/// Where a program waits for descriptors, the worker that sleeps last, or watches, sleeps in the `EventPoller`, which
+/// Where a program waits for descriptors, the worker that sleeps last, or monitors, sleeps in the `EventPoller`, which
 /// says which thread polls when. What an event wakes is ready on that worker, which is awake again before it puts it
 /// anywhere.
 ///
@@ -57,14 +57,14 @@ import Synchronization
 ///    empty in the same critical section. A later appender sees it parked, and wakes a worker unless one searches. One
 ///    that searches looks at the lists again, under the lock, before it parks; if it finds something before that, it wakes the
 ///    next worker, as long as they have more. While sharing pauses a worker may park
-///    although the list is not empty: only if another one is awake, which empties it, and the watcher looks there too.
+///    although the list is not empty: only if another one is awake, which empties it, and the monitor looks there too.
 /// 3. What lies in the slot or ring of a worker that is awake is run by that worker; help from others is a matter of
 ///    speed. The owner reads without the lock whether help is wanted, and with no barrier between its store and that
-///    load: it may miss a worker that has just fallen asleep. Then the watcher sees it a tick later. Whenever one
-///    worker is awake and another is parked, there is a watcher or a searching worker: the state machine's tests check
+///    load: it may miss a worker that has just fallen asleep. Then the monitor sees it a tick later. Whenever one
+///    worker is awake and another is parked, there is a monitor or a searching worker: the state machine's tests check
 ///    that after each event. The exception: an event has woken the last sleeper. To wake another one each time, just to
-///    watch, would cost more than most of what events bring. If it computes for long, the `PollerThread` appoints a
-///    watcher after a tick.
+///    monitor, would cost more than most of what events bring. If it computes for long, the `PollerThread` appoints a
+///    monitor after a tick.
 ///
 /// So a wake on its own pool costs one atomic read-modify-write, when the owner takes it out of the slot or the ring, since a
 /// thief could be about to; and none in a serial pool.
@@ -87,18 +87,18 @@ final class PoolCore: HiddenFromMirrors, @unchecked Sendable {
   /// The worker whose surplus is in the global list: the one that last had too much. `nil`: all of it comes from
   /// outside, or there is nothing.
   @exclusivity(unchecked) private var surplusOwner: Int?
-  /// What the workers were told of `machine.watchesRarely`.
-  @exclusivity(unchecked) private var wasWatchRare = false
+  /// What the workers know of `machine.monitorsRarely`.
+  @exclusivity(unchecked) private var monitoredRarely = false
   // What workers look at without the lock; written under it.
   private let globalCount = Atomic<Int>(0)
   private let hasJobs = Atomic<Bool>(false)
   private let wantsWork = Atomic<Bool>(true)
-  /// How often a watcher has looked at the workers, and how often it was unparked because it looked rarely; for tests.
+  /// How often a monitor has looked at the workers, and how often it was unparked because it looked rarely; for tests.
   let looks = Atomic<Int>(0)
-  let watcherUnparks = Atomic<Int>(0)
+  let monitorUnparks = Atomic<Int>(0)
   /// Until then no worker gets a thread, because the system has refused one.
   private let startsAgain = Atomic<UInt64>(0)
-  /// What the `PoolWatch` has seen. For its thread alone.
+  /// What the `BlockedPoolDetector` has seen. For its thread alone.
   @exclusivity(unchecked) var standstill = PoolStandstill()
 
   /// What its coroutines have open while they are suspended, if they may share variables: those of threads may not.
@@ -196,19 +196,19 @@ extension PoolCore {
     globalCount.store(global.count, ordering: .releasing)
     hasJobs.store(!jobs.isEmpty, ordering: .relaxed)
     wantsWork.store(machine.wantsWork, ordering: .relaxed)
-    if machine.watchesRarely != wasWatchRare {
-      wasWatchRare = machine.watchesRarely
-      for worker in workers { worker.isWatchedRarely.store(wasWatchRare, ordering: .relaxed) }
+    if machine.monitorsRarely != monitoredRarely {
+      monitoredRarely = machine.monitorsRarely
+      for worker in workers { worker.isMonitoredRarely.store(monitoredRarely, ordering: .relaxed) }
     }
-    if machine.awake == count { PoolWatch.begin() }
+    if machine.awake == count { BlockedPoolDetector.begin() }
   }
 
-  /// A worker has made something ready which it leaves to the watcher, and that looks rarely.
+  /// A worker has made something ready which it leaves to the monitor, and that looks rarely.
   @inline(never)
-  func unparkWatcher() {
-    let watcher = changing { machine.unparkWatcher() }
-    if watcher != nil { watcherUnparks.wrappingAdd(1, ordering: .relaxed) }
-    unpark(watcher)
+  func unparkMonitor() {
+    let monitor = changing { machine.unparkMonitor() }
+    if monitor != nil { monitorUnparks.wrappingAdd(1, ordering: .relaxed) }
+    unpark(monitor)
   }
 
   private func unpark(_ index: Int?) {
@@ -433,11 +433,11 @@ extension PoolCore {
         isStolen = surplusOwner.map { $0 != worker.index } ?? false
         let helper = isSearching ? searchEnds() : nil
         // The rest of the share lies in its ring.
-        let watcher = worker.holdsOthers ? machine.unparkWatcher() : nil
+        let monitor = worker.holdsOthers ? machine.unparkMonitor() : nil
         publish()
         lock.unlock()
         unpark(helper)
-        unpark(watcher)
+        unpark(monitor)
         return job
       }
       if let next = jobs.popFirst() {
@@ -476,7 +476,7 @@ extension PoolCore {
       isSearching = true
       switch park {
       case .sleep: if sleep(worker) == .delivered { isSearching = false }
-      case .watch: if let job = watch(worker, pausesSharing: pausesSharing, &isSearching) { return job }
+      case .monitor: if let job = monitorOthers(worker, pausesSharing: pausesSharing, &isSearching) { return job }
       }
       if !isSearching, let job = worker.next() {
         isStolen = false
@@ -523,11 +523,11 @@ extension PoolCore {
     return machine.endSearch(moreIsLeft: moreIsLeft || isSomethingListed, isOwn: !isFromOutside)
   }
 
-  /// Looks at all workers once a tick, until it finds something, is woken, or has no worker to watch and was not woken
+  /// Looks at all workers once a tick, until it finds something, is woken, or has no worker to monitor and was not woken
   /// for a while. If it finds nothing it is searching again, or not, where events have woken it.
-  private func watch(_ worker: PoolWorker, pausesSharing: Bool, _ isSearching: inout Bool) -> CoroutineJob? {
+  private func monitorOthers(_ worker: PoolWorker, pausesSharing: Bool, _ isSearching: inout Bool) -> CoroutineJob? {
     var seen = workers.map(\.pickCount)
-    var pace = pausesSharing ? WatchPace(first: worker.pause) : WatchPace()
+    var pace = pausesSharing ? MonitorPace(first: worker.pause) : MonitorPace()
     while true {
       switch self.park(worker, for: pace.tick) {
       case .unparked: return nil
@@ -540,7 +540,7 @@ extension PoolCore {
       if let found = look(for: worker, seen: &seen) { return found }
       let standsStill = pace.looked(picks: seen) { $0 == worker.index ? nil : workers[$0].processorTime }
       let outcome = changing {
-        machine.watched(worker.index, thereIsMore: isSomethingListed, standsStill: standsStill)
+        machine.monitorLooked(worker.index, thereIsMore: isSomethingListed, standsStill: standsStill)
       }
       switch outcome {
       case .goOn: break
@@ -553,19 +553,19 @@ extension PoolCore {
     }
   }
 
-  /// The watcher's look: what lies in a ring, or waits in the slot of a worker that has been busy since the last look.
+  /// The monitor's look: what lies in a ring, or waits in the slot of a worker that has been busy since the last look.
   private func look(for worker: PoolWorker, seen: inout [UInt32]) -> CoroutineJob? {
     for index in 0..<count where index != worker.index {
       let victim = workers[index]
       guard let element = victim.steal(for: worker)?.element ?? victim.stealStuck(seen: &seen[index]) else { continue }
       countSteal(element)
       lock.lock()
-      let wasWatching = machine.endWatch(worker.index)
-      let helper = wasWatching ? machine.workArrived() : nil
+      let wasMonitoring = machine.endMonitoring(worker.index)
+      let helper = wasMonitoring ? machine.workArrived() : nil
       publish()
       lock.unlock()
       unpark(helper)
-      if !wasWatching {
+      if !wasMonitoring {
         worker.parker.park()  // the wake is on its way
         endSearch(moreIsLeft: false)
       }
@@ -622,9 +622,9 @@ extension PoolCore {
     changing { machine.wakeByItself(worker.index) }
   }
 
-  /// Wakes a worker that watches the others, if they have none. For the poller's thread.
-  func appointWatcher() {
-    unpark(changing { machine.lacksWatcher ? machine.workArrived(isOwn: false) : nil })
+  /// Wakes a worker that monitors the others, if they have none. For the poller's thread.
+  func appointMonitor() {
+    unpark(changing { machine.lacksMonitor ? machine.workArrived(isOwn: false) : nil })
   }
 
   /// Takes note of what the calling worker has taken over from another.
@@ -640,7 +640,7 @@ extension PoolCore {
   private static var searchRounds: Int { 32 }
 }
 
-// MARK: - For the watch and for debuggers
+// MARK: - For the detector of blocked pools, and for debuggers
 
 extension PoolCore {
   static let all = WeakList<PoolCore>()
@@ -648,8 +648,8 @@ extension PoolCore {
   /// The first of the global list, at this moment.
   var firstInGlobal: WorkRing.Element? { lock.withLock { global.first } }
 
-  /// Whether the watcher looks rarely at the moment.
-  var isWatchRare: Bool { lock.withLock { machine.watchesRarely } }
+  /// Whether the monitor looks rarely at the moment.
+  var monitorsRarely: Bool { lock.withLock { machine.monitorsRarely } }
 
   /// What its workers have done by now; `nil` if one of them is parked.
   func lookAtWorkers() -> PoolStandstill.Look? {  // litmus: pool-watch

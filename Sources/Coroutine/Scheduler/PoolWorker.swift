@@ -284,7 +284,7 @@ func prepareThread() {
   coroutine_thread_runs_coroutines(reportLostThread)
 }
 
-// MARK: - For the watch
+// MARK: - For the detector of blocked pools
 
 extension PoolWorker {
   /// Of its thread, in nanoseconds; `nil` if it has none, or that has ended.

@@ -40,9 +40,9 @@ class WorkerQueue: HiddenFromMirrors, @unchecked Sendable {
   /// How often the owner has picked something to run; written by it alone. Two looks at it tell whether the owner has been
   /// busy with one coroutine in between.
   private final let picks = Atomic<UInt32>(0)
-  /// Whether the pool's watcher looks rarely, so that the owner has to unpark it for what it leaves here. Written under the
+  /// Whether the pool's monitor looks rarely, so that the owner has to unpark it for what it leaves here. Written under the
   /// pool's lock. In this object, and not the pool's, whose words change with everything that comes from outside.
-  final let isWatchedRarely = Atomic<Bool>(false)
+  final let isMonitoredRarely = Atomic<Bool>(false)
 
   /// A pair of coroutines that wake each other would keep all others waiting: after this many it's the ring's turn.
   static var slotBudget: Int { 8 }
@@ -73,14 +73,14 @@ extension WorkerQueue {
   @inline(__always)
   private func wake(_ job: consuming CoroutineJob) {
     guard !isSerial, slot.load(ordering: .relaxed) == nil else { return append(job, isNew: true) }
-    // No worker is woken: the owner is about to run it, and if it does not, the watcher sees that.
+    // No worker is woken: the owner is about to run it, and if it does not, the monitor sees that.
     slot.store(job.take(), ordering: .releasing)  // litmus: claim-result
-    unparkRareWatcher()
+    unparkRareMonitor()
   }
 
   @inline(__always)
-  private func unparkRareWatcher() {  // litmus: pool-share
-    if isWatchedRarely.load(ordering: .relaxed) { core._withUnsafeGuaranteedRef { $0.unparkWatcher() } }
+  private func unparkRareMonitor() {  // litmus: pool-share
+    if isMonitoredRarely.load(ordering: .relaxed) { core._withUnsafeGuaranteedRef { $0.unparkMonitor() } }
   }
 
   /// Takes a coroutine behind those that are ready. `isNew`: it adds to the work that there is.
@@ -96,7 +96,7 @@ extension WorkerQueue {
     let isMore = isNew && (!ring.isEmpty || slot.load(ordering: .relaxed) != nil)
     let element = job.take()
     if !ring.push(element) { overflow(CoroutineJob(element)) }
-    if isMore { core._withUnsafeGuaranteedRef { $0.workArrived() } } else { unparkRareWatcher() }
+    if isMore { core._withUnsafeGuaranteedRef { $0.workArrived() } } else { unparkRareMonitor() }
   }
 
   @inline(never)
@@ -236,7 +236,7 @@ extension WorkerQueue {
   var holdsOthers: Bool { slot.load(ordering: .relaxed) != nil || (isSerial ? !line.isEmpty : !ring.isEmpty) }
 }
 
-// MARK: - For the watch and for debuggers
+// MARK: - For the monitor, the detector of blocked pools, and debuggers
 
 extension WorkerQueue {
   /// How often the owner has picked something to run.

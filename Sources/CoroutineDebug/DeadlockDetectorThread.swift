@@ -8,8 +8,8 @@ import CoroutineLibc
 import Synchronization
 
 /// The thread that looks for deadlocks again and again.
-final class DeadlockWatch: Sendable {
-  static let shared = DeadlockWatch()
+final class DeadlockDetectorThread: Sendable {
+  static let shared = DeadlockDetectorThread()
 
   private struct Settings {
     var interval: Duration
@@ -36,7 +36,7 @@ final class DeadlockWatch: Sendable {
       return !hasThread || startedIn != Fork.count
     }
     guard mustStart else { return }
-    let code = coroutine_system_start_thread({ _ in DeadlockWatch.shared.run() }, nil)
+    let code = coroutine_system_start_thread({ _ in DeadlockDetectorThread.shared.run() }, nil)
     guard code == 0 else {
       lock.withLock { hasThread = false }
       throw CoroutineDumpError(operation: "a thread that looks for deadlocks", code: code)

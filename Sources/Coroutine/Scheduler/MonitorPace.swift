@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How long a pool's watcher sleeps between two looks at the workers. Pure: no lock, no thread, no clock.
+/// How long a pool's monitor sleeps between two looks at the workers. Pure: no lock, no thread, no clock.
 ///
 /// While they work it looks often: a coroutine that is ready behind one that computes shall not wait for long. Where all of
 /// them stand still, in calls that block their threads, there is nothing to see for it, and a thousand looks a second would be
@@ -9,7 +9,7 @@
 ///     brisk ──all stand still──> announced ──all stand still──> rare, rarer …
 ///       ^                            │                            │
 ///       └────────────────────────────┴─────── something moves ────┘
-struct WatchPace {
+struct MonitorPace {
   /// How long it sleeps before the next look.
   private(set) var tick: Duration
   /// Whether workers have been told that it is going to look rarely. One more brisk look comes after that, for what they have
@@ -27,12 +27,12 @@ struct WatchPace {
   /// While all stand still.
   static var rarest: Duration { .milliseconds(100) }
 
-  init(first tick: Duration = WatchPace.shortest) {
+  init(first tick: Duration = MonitorPace.shortest) {
     self.tick = tick
   }
 
   /// It has looked, and found nothing to take over. Returns whether all workers stand still: then something that becomes ready
-  /// has to unpark the watcher.
+  /// has to unpark the monitor.
   ///
   /// - Parameters:
   ///   - pickCounts: for each worker a number that changes when it picks something to run.

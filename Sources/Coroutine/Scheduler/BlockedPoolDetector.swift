@@ -9,18 +9,18 @@ import Synchronization
 /// The thread that reports, once in a process, that all workers of a pool are blocked and coroutines wait for one of
 /// them.
 ///
-///     absent ──begin: starts the thread──> watching <──begin── dormant
+///     absent ──begin: starts the thread──> checking <──begin── dormant
 ///                                             │  └─no pool has all workers awake─┘
 ///                                             └─told, turned off, or no thread──> over
 ///
-/// A pool's own watcher is one of its workers, and there is none when all are awake. So each pool calls `begin` whenever its
-/// last worker wakes, which is a load of a word while the thread watches. The thread looks about once a second, as long as
+/// A pool's own monitor is one of its workers, and there is none when all are awake. So each pool calls `begin` whenever its
+/// last worker wakes, which is a load of a word while the thread checks. The thread looks about once a second, as long as
 /// some pool has all workers awake. In a program whose pools are idle it sleeps.
-enum PoolWatch {
+enum BlockedPoolDetector {
   private enum Mode {
     static var absent: UInt32 { 0 }
     static var dormant: UInt32 { 1 }
-    static var watching: UInt32 { 2 }
+    static var checking: UInt32 { 2 }
     static var over: UInt32 { 3 }
   }
 
@@ -32,14 +32,14 @@ enum PoolWatch {
   /// All workers of a pool are awake. Under the pool's lock, by which `lookAtAll` sees what this one has missed.
   @inline(__always)
   static func begin() {  // litmus: pool-watch
-    if mode.load(ordering: .relaxed) < Mode.watching { beginSlowly() }
+    if mode.load(ordering: .relaxed) < Mode.checking { beginSlowly() }
   }
 
   @inline(never)
   private static func beginSlowly() {
     let found = mode.load(ordering: .relaxed)
-    guard found < Mode.watching,
-      mode.compareExchange(expected: found, desired: Mode.watching, ordering: .acquiringAndReleasing).exchanged
+    guard found < Mode.checking,
+      mode.compareExchange(expected: found, desired: Mode.checking, ordering: .acquiringAndReleasing).exchanged
     else { return }
     if found == Mode.dormant {
       Futex.wake(1, on: mode)
@@ -52,7 +52,7 @@ enum PoolWatch {
   private static func start() -> Bool {
     let code = coroutine_system_start_thread(
       { _ in
-        PoolWatch.run()
+        BlockedPoolDetector.run()
         return nil
       }, nil)
     return code == 0
@@ -69,7 +69,7 @@ enum PoolWatch {
       case Mode.over: return
       default:
         // Until the time is up: a spurious return would make the looks follow each other at once.
-        while Futex.wait(on: mode, while: Mode.watching, for: interval) {}
+        while Futex.wait(on: mode, while: Mode.checking, for: interval) {}
         lookAtAll(slack: interval.nanosecondsRoundedUp / 100)
       }
     }
@@ -90,7 +90,7 @@ enum PoolWatch {
     mode.store(Mode.dormant, ordering: .relaxed)  // litmus: pool-watch
     // A pool whose last worker has woken before that did not call; from its lock on, which this takes, it sees the mode.
     if PoolCore.all.all.contains(where: { $0.lookAtWorkers() != nil }) {
-      mode.store(Mode.watching, ordering: .relaxed)
+      mode.store(Mode.checking, ordering: .relaxed)
     }
   }
 
