@@ -7,7 +7,7 @@
 
 #include "swift_runtime.h"
 
-// Threads take turns as a domain's. What orders their turns, such as a queue of Dispatch's, no sanitizer sees.
+// One thread after another is a domain's. What orders them, such as a queue of Dispatch's, no sanitizer sees.
 
 // The accesses of one suspended coroutine, between two nodes that are none.
 struct left_accesses {
@@ -115,7 +115,7 @@ NOT_INSTRUMENTED void coroutine_accesses_return(struct swift_thread_state *words
 
 bool coroutine_runs_on_executor(void) { return swift_task_getCurrentExecutor().identity != NULL; }
 
-// Turns
+// While a domain's coroutines have their turns
 
 NOT_INSTRUMENTED bool coroutine_shared_accesses_are_attached(const struct coroutine_shared_accesses *chain) {
   return chain->is_attached;

@@ -266,7 +266,7 @@ extension CoroutineBacktrace.Frame: CustomStringConvertible {
 
 extension String {
   /// For a line of text. A name, also one of another process, may contain what ends a line, what a terminal takes for a
-  /// command, or what turns the rest of the line round.
+  /// command, or what reverses the rest of the line.
   package var onOneLine: String {
     // All but these bytes are plain characters.
     guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7f }) else { return self }

@@ -6,7 +6,7 @@ import Coroutine
 import CoroutineLibc
 import Runtime
 
-/// Turns stacks of addresses into frames. Equal stacks are looked up once, and share one array; so are equal addresses.
+/// Makes frames of stacks of addresses. Equal stacks are looked up once, and share one array; so are equal addresses.
 ///
 /// Not for two threads at a time. Describes the libraries that were loaded when it was made.
 package struct Symbolicator: ~Copyable {

@@ -21,7 +21,7 @@ struct ConnectionRace {
   static var headStart: Duration { .milliseconds(250) }
 
   init(to addresses: [SocketAddress], host: String, port: Int, noDelay: Bool, _ limit: WaitLimit) {
-    self.addresses = Self.inTurn(addresses)
+    self.addresses = Self.alternating(addresses)
     self.host = host
     self.port = port
     self.noDelay = noDelay
@@ -85,8 +85,8 @@ struct ConnectionRace {
     throw ConnectionFailed(host: host, port: port, attempts: attempts)
   }
 
-  /// The families in turn, beginning with that of the first; within each, in the given order.
-  static func inTurn(_ addresses: [SocketAddress]) -> [SocketAddress] {
+  /// The families alternately, beginning with that of the first; within each, in the given order.
+  static func alternating(_ addresses: [SocketAddress]) -> [SocketAddress] {
     guard let first = addresses.first else { return [] }
     let same = addresses.filter { $0.family == first.family }
     let other = addresses.filter { $0.family != first.family }

@@ -67,7 +67,7 @@ final class ListenerStorage: Sendable {
         }
       } catch let error as IOError {
         switch error.code {
-        // The peer has gone before its turn, or its network has: accept(2) has the list.
+        // The peer has gone before it was accepted, or its network has: accept(2) has the list.
         case ECONNABORTED, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH:
           continue
         // EPERM: a firewall has refused this one. Or a policy refuses each, and leaves it in the queue.

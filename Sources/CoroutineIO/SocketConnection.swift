@@ -21,7 +21,7 @@ extension SocketConnection {
   }
 
   /// Ends this side's half of the stream: the peer reads what was written, then the end. Reading goes on. Callable
-  /// inside coroutines; like a write it needs the writer's turn.
+  /// inside coroutines; like a write, not beside another one.
   ///
   /// ```swift
   /// try connection.write(request)

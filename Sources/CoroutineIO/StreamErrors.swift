@@ -3,8 +3,8 @@
 /// A second coroutine began to read a stream, or to write to it, while another one was at it. The second one has touched
 /// nothing; the first one goes on.
 ///
-/// One coroutine may read while another writes. Several that write messages take turns, by a `CoroutineMutex` or by one
-/// writing coroutine with a channel.
+/// One coroutine may read while another writes. Several that write messages do so one at a time, by a `CoroutineMutex` or by
+/// one writing coroutine with a channel.
 public struct StreamInUse: Error, Equatable, CustomStringConvertible {
   /// "read" or "write".
   public let operation: String

@@ -26,7 +26,7 @@ public struct TCPConnection: SocketConnection {
   /// Connects to a host; suspends until it has answered.
   ///
   /// A name is looked up on a thread that may block. If it has several addresses they are tried in the order in which the
-  /// system wants them used (IPv6 first, where there is a way), the two families in turn: the next one after 250 ms or as
+  /// system wants them used (IPv6 first, where there is a way), the two families alternately: the next one after 250 ms or as
   /// soon as one has failed. The first that answers counts, the others are dropped (RFC 8305).
   ///
   /// - Parameters:

@@ -34,7 +34,7 @@
     /// Whether the channel takes messages, as `isHeldUp` says for any thread.
     @exclusivity(unchecked) private var isWritable = true
     @exclusivity(unchecked) private var hasEnded = false
-    /// Whether the scheduler is going to end its turn, and the handler after it.
+    /// Whether the scheduler is going to end its run, and the handler after it.
     @exclusivity(unchecked) private var isListed = false
     /// Whether this side's half has ended, or will when what was written is sent: what is written now would come behind that.
     @exclusivity(unchecked) private var isOutputEnded = false
@@ -142,7 +142,7 @@
       case .inputClosed:
         isInputClosed = true
         endReading()
-      // Other code has ended this half: NIO refuses what comes now, and a write of a turn would not learn of that.
+      // Other code has ended this half: NIO refuses what comes now, and a write of a run would not learn of that.
       case .outputClosed: isOutputEnded = true
       default: break
       }
@@ -210,9 +210,9 @@
       return isOutputEnded ? ChannelError.outputClosed : nil
     }
 
-    /// Where a coroutine of the loop writes a message, at once: the pipeline gets it when the turn ends.
+    /// Where a coroutine of the loop writes a message, at once: the pipeline gets it when the run ends.
     @inline(__always)
-    func placeInTurn() throws -> UnsafeMutablePointer<NIOAny> {
+    func placeInRun() throws -> UnsafeMutablePointer<NIOAny> {
       eventLoop.assertInEventLoop()
       guard !isGone, !isOutputEnded else { throw refusal ?? closedError }
       return place(promise: nil)
@@ -281,8 +281,8 @@
       scheduler.endLater(self)
     }
 
-    /// At the end of a turn.
-    func endTurn() {
+    /// At the end of a run.
+    func endRun() {
       isListed = false
       if isUnflushed || !written.isEmpty { flush() }
     }

@@ -84,7 +84,7 @@
       // So that it is known whether there is room after those.
       handler.giveIfMany()
       let mayWait = core._withUnsafeGuaranteedRef { $0.isInterrupted } || !handler.takesMessages
-      return mayWait ? try placeAfterWait(timeout) : try handler.placeInTurn()
+      return mayWait ? try placeAfterWait(timeout) : try handler.placeInRun()
     }
 
     private func placeAfterWait(_ timeout: Duration?) throws -> UnsafeMutablePointer<NIOAny>? {
@@ -99,13 +99,13 @@
         guard handler.eventLoop.inEventLoop else { return nil }
         // Of others that have waited, and were first.
         handler.giveWritten()
-        if handler.takesMessages { return try handler.placeInTurn() }
+        if handler.takesMessages { return try handler.placeInRun() }
         guard handler.isFull else { continue }
         // A handler of the pipeline, which has one of the messages, has begun this coroutine: it has to go on first.
         if let timeout, ContinuousClock.now - begin >= timeout { throw TimeoutError(after: timeout) }
         // Pinned, it can't leave the thread to that handler, and would ask for ever: its message is one more than there may be.
         if CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")._withUnsafeGuaranteedRef({ $0.isPinned }) {
-          return try handler.placeInTurn()
+          return try handler.placeInRun()
         }
         Coroutine.yield()
       }

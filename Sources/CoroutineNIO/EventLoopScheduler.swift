@@ -18,7 +18,7 @@
   /// The code of such a coroutine is on the loop's thread: it may use what belongs to the loop, `syncOperations` and
   /// loop-bound values among it, and must not block, nor compute for long. What becomes ready runs together once the loop
   /// has handled its current events; but a coroutine that waits to read resumes immediately after its channel's read, if no other
-  /// is ready. What `NIOConnection`s write in such a turn is flushed at its end, once each.
+  /// is ready. What `NIOConnection`s write in such a run is flushed at its end, once each.
   ///
   /// One for each loop; it lives as long as a coroutine of the loop. A loop that is shut down while coroutines are
   /// suspended on it can't run them any more (NIO prints that), and their joiners wait for ever: join them first.
@@ -35,18 +35,18 @@
     @exclusivity(unchecked) private var reader: CoroutineJob?
     @exclusivity(unchecked) private(set) var emptyMessages = EmptyMessages()
     @exclusivity(unchecked) var written = WrittenMessages()
-    /// Handlers to which coroutines have written since the last end of a turn, linked through themselves; retained.
+    /// Handlers to which coroutines have written since the end of the last run, linked through themselves; retained.
     @exclusivity(unchecked) private var firstListed: Unmanaged<ConnectionHandler>?
     @exclusivity(unchecked) private var lastListed: Unmanaged<ConnectionHandler>?
     /// How many pipelines are getting what was written, one on top of the other.
     @exclusivity(unchecked) var givingCount = 0
-    @exclusivity(unchecked) private var isInTurn = false
-    /// Whether the loop has a task to make a turn, of those that its own thread asks for.
-    @exclusivity(unchecked) private var isTurnDue = false
+    @exclusivity(unchecked) private var isInRun = false
+    /// Whether the loop has a task to run what is ready, of those that its own thread asks for.
+    @exclusivity(unchecked) private var isRunDue = false
     /// Since when it runs without the loop having looked for events.
     @exclusivity(unchecked) private var busySince: NIODeadline?
-    /// When the turn before has ended, if the next one was to follow at once.
-    @exclusivity(unchecked) private var turnEnd: NIODeadline?
+    /// When the run before has ended, if the next one was to follow at once.
+    @exclusivity(unchecked) private var lastRunEnd: NIODeadline?
 
     fileprivate init(_ eventLoop: any EventLoop) {
       self.eventLoop = eventLoop
@@ -59,19 +59,19 @@
         reportLeftInParent("an event loop has a coroutine to run", "run it there on a loop that was made there")
       }
       guard ready.append(job) else { return }
-      if eventLoop.inEventLoop { turnSoon() } else { eventLoop.execute { self.turn() } }
+      if eventLoop.inEventLoop { runReadySoon() } else { eventLoop.execute { self.runReady() } }
     }
 
     public var isCurrent: Bool { eventLoop.inEventLoop }
     public var isSerial: Bool { true }
 
     /// On the loop's thread, as all that follows. One task at a time is enough: it comes to what is ready by then.
-    private func turnSoon() {
-      guard !isTurnDue else { return }
-      isTurnDue = true
+    private func runReadySoon() {
+      guard !isRunDue else { return }
+      isRunDue = true
       eventLoop.execute {
-        self.isTurnDue = false
-        self.turn()
+        self.isRunDue = false
+        self.runReady()
       }
     }
 
@@ -86,10 +86,10 @@
     /// while it is in the processor's caches. Behind others that are ready it is one of them.
     @inline(__always)
     func runAfterRead(_ reader: consuming CoroutineJob) {
-      guard !isInTurn, !hasReader, ready.isEmpty else { return enqueue(reader) }
+      guard !isInRun, !hasReader, ready.isEmpty else { return enqueue(reader) }
       self.reader = consume reader
       // Should the channel not say that it has read.
-      turnSoon()
+      runReadySoon()
     }
 
     /// A channel has read. Those that become ready meanwhile have their turn after the events.
@@ -98,20 +98,20 @@
     @inline(never)
     func runReader() {
       // Nor on the stack of a coroutine that a handler has begun at once, nor of a handler that has a coroutine's message.
-      guard !isInTurn, givingCount == 0, CoroutineCore.current == nil, let reader = reader.take() else { return }
-      isInTurn = true
+      guard !isInRun, givingCount == 0, CoroutineCore.current == nil, let reader = reader.take() else { return }
+      isInRun = true
       reader.run(sharedAccesses)
-      endTurn()
+      endRun()
     }
 
-    private func turn() {
+    private func runReady() {
       // How long the loop takes from one of its tasks to the next.
-      let pause = turnEnd.map { NIODeadline.now() - $0 } ?? .zero
-      turnEnd = nil
-      isInTurn = true
+      let pause = lastRunEnd.map { NIODeadline.now() - $0 } ?? .zero
+      lastRunEnd = nil
+      isInRun = true
       if let reader = reader.take() { reader.run(sharedAccesses) }
       let isMore = ready.run(limit: Self.batch, sharedAccesses)
-      endTurn()
+      endRun()
       guard isMore else {
         busySince = nil
         return
@@ -123,11 +123,11 @@
         busySince = nil
         // Long enough not to be over when the loop looks whether it is.
         let moment = min(max(Self.shortestMoment, pause * 4), Self.slice)
-        eventLoop.scheduleTask(in: moment) { self.turn() }
+        eventLoop.scheduleTask(in: moment) { self.runReady() }
       } else {
         busySince = busySince ?? now
-        turnEnd = now
-        turnSoon()
+        lastRunEnd = now
+        runReadySoon()
       }
     }
 
@@ -139,10 +139,10 @@
     @inline(__always)
     func keep(_ message: consuming ErasedMessage) { emptyMessages.insert(consume message) }
 
-    /// Ends the handler's turn when this one ends; outside of a turn, behind the loop's present tasks. Once until it is done.
+    /// Ends the handler's run when this one ends; outside of a run, behind the loop's present tasks. Once until it is done.
     @inline(__always)
     func endLater(_ handler: ConnectionHandler) {
-      if !isInTurn, firstListed == nil { scheduleEnd() }
+      if !isInRun, firstListed == nil { scheduleEnd() }
       let handler = Unmanaged.passRetained(handler)
       if let lastListed {
         lastListed._withUnsafeGuaranteedRef { $0.nextListed = handler }
@@ -155,25 +155,25 @@
     private func scheduleEnd() {
       eventLoop.execute {
         // A loop for tests may execute it inside of one, which then has its end to come.
-        if !self.isInTurn { self.endTurn() }
+        if !self.isInRun { self.endRun() }
       }
     }
 
-    /// The pipelines get what was written, and a flush each. A part of the turn: a reader that a pipeline wakes meanwhile would run
-    /// on top of that pipeline's handlers, and what it writes could overtake what they have.
-    private func endTurn() {
-      isInTurn = true
-      defer { isInTurn = false }
+    /// The pipelines get what was written, and a flush each. A part of the run: a reader that a pipeline wakes meanwhile would
+    /// run on top of that pipeline's handlers, and what it writes could overtake what they have.
+    private func endRun() {
+      isInRun = true
+      defer { isInRun = false }
       // A handler that one of these passes may have others written.
       while let handler = firstListed?.takeRetainedValue() {
         firstListed = handler.nextListed
         if firstListed == nil { lastListed = nil }
         handler.nextListed = nil
-        handler.endTurn()
+        handler.endRun()
       }
     }
 
-    /// How many turns in a row, before the loop's other tasks.
+    /// How many turns of coroutines in a run, before the loop's other tasks.
     private static var batch: Int { 256 }
     private static var slice: TimeAmount { .milliseconds(1) }
     private static var shortestMoment: TimeAmount { .microseconds(20) }

@@ -31,7 +31,7 @@
   /// `channel`. A handler of the pipeline that does one of these while it gets a message has the others behind that.
   ///
   /// While more than the channel's high watermark is not sent yet, writing suspends. A message counts when it reaches the pipeline.
-  /// So three messages of a turn may come on top; one, once the channel has been over its watermark. However many coroutines
+  /// So three messages may come on top; one, once the channel has been over its watermark. However many coroutines
   /// of other schedulers write, they add one.
   ///
   /// Copies are the same connection. With the last one the channel is closed, as by `close()`.
@@ -114,8 +114,8 @@
   // MARK: - Writing
 
   extension NIOConnection {
-    /// Gives a message to the pipeline, to be flushed at the end of the loop's turn; suspends the calling coroutine while the
-    /// peer is slow.
+    /// Gives a message to the pipeline, to be flushed when the loop's coroutines have had their turn; suspends the calling
+    /// coroutine while the peer is slow.
     ///
     /// That it returns does not say that the message was sent: an error of that closes the channel, and the next operation
     /// tells it. `writeAndFlush(_:timeout:)` waits for that.
@@ -166,7 +166,7 @@
       try written.futureResult.get(until: deadline, timeout: timeout)
     }
 
-    /// Sends what was written, without waiting for the end of the turn. Callable from any thread.
+    /// Sends what was written, without waiting for the other coroutines. Callable from any thread.
     public func flush() { onLoopIfOpen { $0.flush() } }
   }
 

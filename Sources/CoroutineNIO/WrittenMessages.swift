@@ -3,11 +3,11 @@
 #if NIO
   import NIOCore
 
-  /// Messages that coroutines of a loop have written in its present turn, until the pipelines get them: those of each connection
+  /// Messages that coroutines of a loop have written in its present run, until the pipelines get them: those of each connection
   /// are a chain.
   ///
   /// A pipeline's handlers need some kilobytes of stack. That of the loop's thread is in the processor's caches; those of
-  /// a thousand coroutines are not. So the pipelines get the messages at the end of the turn, from the loop.
+  /// a thousand coroutines are not. So the pipelines get the messages at the end of the run, from the loop.
   ///
   /// The connections of a loop share the memory: the link that was freed last, which is in those caches too, is the next one
   /// to be used.

@@ -9,7 +9,7 @@ public enum ExplorationStrategy: Hashable, Sendable {
   /// that has it gets the lowest. It finds what takes a long run with few, but certain, preemptions; a bug of that
   /// depth with a known probability. A depth below 1 counts as 1, and one above 1,024 as that: no more changes are made.
   case pct(depth: Int)
-  /// Both in turn: `random` for even seeds, `pct(depth: 3)` for odd ones.
+  /// Both alternately: `random` for even seeds, `pct(depth: 3)` for odd ones.
   case mixed
 }
 

@@ -16,7 +16,7 @@ final class LateTurns: @unchecked Sendable {
   @exclusivity(unchecked) private var own: DispatchQueue?
 
   /// On the thread of the run.
-  init() { areMainActors = MainActorTurns.isOnMainActor }
+  init() { areMainActors = MainActorJobs.isOnMainActor }
 
   /// - Parameter accesses: the run's. It has no turns of its own any more, so that they are the queue's alone.
   func give(to core: Unmanaged<CoroutineCore>, _ accesses: SharedAccesses) {

@@ -11,18 +11,18 @@ final class RunThread: TaskExecutor {
   }
 
   func enqueue(_ job: consuming ExecutorJob) {
-    let turn = Unmanaged.passRetained(Turn(job: UnownedJob(job), executor: self))
+    let start = Unmanaged.passRetained(Start(job: UnownedJob(job), executor: self))
     let code = coroutine_system_start_thread_on(
       8 << 20,
       { argument in
-        let turn = Unmanaged<Turn>.fromOpaque(argument!).takeRetainedValue()
-        turn.job.runSynchronously(on: turn.executor.asUnownedTaskExecutor())
+        let start = Unmanaged<Start>.fromOpaque(argument!).takeRetainedValue()
+        start.job.runSynchronously(on: start.executor.asUnownedTaskExecutor())
         return nil
-      }, turn.toOpaque())
+      }, start.toOpaque())
     require(code == 0, "a run of a test needs a thread, and gets none: error \(code)")
   }
 
-  private final class Turn: Sendable {
+  private final class Start: Sendable {
     let job: UnownedJob
     let executor: RunThread
 

@@ -419,7 +419,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   // MARK: Decisions
 
-  /// Takes one out of those that are ready; `nil`: none is, or it is the time's turn.
+  /// Takes one out of those that are ready; `nil`: none is, or time goes on first.
   private func chooseNext(_ due: UInt64?) -> Runnable? {
     if let next {
       self.next = nil
@@ -659,9 +659,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
         if core.isReady {
           limit = longest
           lastQueued[core.id] = now
-        } else if let turn = lastQueued[core.id], turn > begin {
+        } else if let queued = lastQueued[core.id], queued > begin {
           // It has had its turn since then only. One that gets a turn again and again, and never ends, is not waited for longer.
-          limit = min(longest, limit + .nanoseconds(turn - begin))
+          limit = min(longest, limit + .nanoseconds(queued - begin))
         }
         if limit > busy[core.id] ?? .zero { awaited[core.id] = limit }
         continue

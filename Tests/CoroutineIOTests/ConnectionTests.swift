@@ -102,9 +102,9 @@ struct ConnectionTests {
       try SocketAddress(ip: "::3", port: 1)
     )
     let (x, y) = (try SocketAddress(ip: "1.1.1.1", port: 1), try SocketAddress(ip: "2.2.2.2", port: 1))
-    #expect(ConnectionRace.inTurn([a, b, c, x, y]) == [a, x, b, y, c])
-    #expect(ConnectionRace.inTurn([x, a]) == [x, a])
-    #expect(ConnectionRace.inTurn([]) == [])
+    #expect(ConnectionRace.alternating([a, b, c, x, y]) == [a, x, b, y, c])
+    #expect(ConnectionRace.alternating([x, a]) == [x, a])
+    #expect(ConnectionRace.alternating([]) == [])
   }
 
   private func race(_ addresses: [SocketAddress], timeout: Duration? = nil) throws -> TCPConnection {

@@ -198,7 +198,7 @@ import Testing
     #expect(pool.core.monitorUnparks.load(ordering: .relaxed) > 0)
   }
 
-  /// Turns of a view of the pool, and jobs of tasks, come in a burst while one worker is busy and another one monitors. Each of
+  /// Runs of a view of the pool, and jobs of tasks, come in a burst while one worker is busy and another one monitors. Each of
   /// them waits until all have begun, so that each needs a worker of its own.
   @Test(arguments: [false, true]) func allIdleWorkersComeForJobs(ofTasks: Bool) async throws {
     let count = 4

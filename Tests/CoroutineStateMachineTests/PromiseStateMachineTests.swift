@@ -9,7 +9,7 @@ import Testing
   @Test func aPromiseIsSettledOnceAndEachWaiterIsToldOnceInOrder() {
     var checked = 0
     // 0: wait, 1: the first waiter gives up, 2: fulfill, 3: cancel, 4: observe, 5: the first observer withdraws, 6:
-    // the observer whose turn it is ends it
+    // the observer that is to run is done
     everySequence(of: 7, length: amount(6, debug: 5, sanitized: 4)) { events in
       var machine = PromiseStateMachine()
       var nodes: [UnsafeMutablePointer<WaitNode>] = []
@@ -26,7 +26,7 @@ import Testing
         for observer in all { observer.schedule() }
       }
       _ = machine.addCancelHandler {}
-      func expectTurn(_ observer: PromiseObserver?) {
+      func expectNext(_ observer: PromiseObserver?) {
         if phase != .pending, running == nil, !registered.isEmpty {
           #expect(observer === registered.removeFirst())
           running = observer
@@ -64,7 +64,7 @@ import Testing
             #expect(handlers.count == handlerCount)
             waiting = []
             phase = new
-            expectTurn(observer)
+            expectNext(observer)
           case .tooLate: #expect(phase != .pending)
           }
           #expect(machine.phase == phase)
@@ -72,7 +72,7 @@ import Testing
           let observer = PromiseObserver(on: .sharedPool, name: "", stackSize: nil) { _ in }
           all.append(observer)
           registered.append(observer)
-          expectTurn(machine.observe(observer))
+          expectNext(machine.observe(observer))
         case 5:
           guard let first = registered.first else { continue }
           let answers = [machine.withdraw(first), machine.withdraw(first)]
@@ -81,11 +81,11 @@ import Testing
         default:
           guard running != nil else { continue }
           running = nil
-          expectTurn(machine.endTurn())
+          expectNext(machine.observerIsDone())
         }
         if let running {
           let wasQueued = machine.withdraw(running)
-          #expect(!wasQueued, "it has the turn")
+          #expect(!wasQueued, "it is the one that runs")
         }
         #expect(machine.checkInvariants())
         switch machine.addCancelHandler({}) {

@@ -20,9 +20,9 @@ static inline __attribute__((always_inline)) void coroutine_assume(_Bool conditi
 }
 
 // Returns `block`, and lets the processor fetch what lies `COROUTINE_BODY_FRAME` bytes below it meanwhile: the frame of a
-// generator's body that yields by itself, and not from a function that it calls. With many generators in turn neither is in a
-// near cache, and where the frame lies is known only when the block is here. A guess: nothing depends on it, and an address
-// that is not mapped does no harm.
+// generator's body that yields by itself, and not from a function that it calls. Of many generators, one after another, neither
+// is in a near cache, and where the frame lies is known only when the block is here. A guess: nothing depends on it, and an
+// address that is not mapped does no harm.
 //
 // Not a builtin, which the compiler would not move across the retain of the generator before it, an atomic operation that
 // waits for every load.

@@ -21,7 +21,7 @@ struct BlockingStateMachine<Thread: Equatable, Work> {
     case give(Thread, Work)
     /// A new thread is to begin with it. It counts already.
     case start(Work)
-    /// It waits for its turn.
+    /// It waits for a thread.
     case wait
   }
 

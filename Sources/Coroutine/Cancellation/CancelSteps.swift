@@ -50,7 +50,7 @@ final class LeftReach: Sendable {
 /// done in a loop: with a call inside the other for each level, a thousand levels overflow the canceller's stack.
 ///
 /// The order is that of such calls. What is inside of a coroutine learns of the cancel before that is woken, and what the
-/// oldest child leads to is done before the next one's turn.
+/// oldest child leads to is done before the next one is cancelled.
 enum CancelSteps {
   fileprivate enum Step {
     case cancel(CoroutineCore)

@@ -266,7 +266,7 @@ extension CoroutineCore {
     }
     cancellationReason = reason
     let reach = interrupt(downTo: nil)
-    if !isStartedAtomically { startHeld(.outOfTurn) }  // litmus: look-locked
+    if !isStartedAtomically { startHeld(.byCanceller) }  // litmus: look-locked
     return reach
   }
 

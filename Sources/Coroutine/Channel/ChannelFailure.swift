@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Turns the cause of a wait's end into the caller's error.
+/// Makes the caller's error of the cause of a wait's end.
 extension ChannelStorage where Element: ~Copyable {
   /// Why there is no element.
   @inlinable @inline(never)

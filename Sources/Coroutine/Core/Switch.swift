@@ -33,7 +33,7 @@ extension ControlBlock {
     return UnsafeMutableRawPointer(arrival.link).assumingMemoryBound(to: ControlBlock.self)
   }
 
-  /// Goes back to the resumer of `block`'s stack. On the stack itself, or on one that it resumed in turn. With a mark:
+  /// Goes back to the resumer of `block`'s stack. On the stack itself, or on one on top of it. With a mark:
   /// only the plain way of an element has none.
   @inlinable @inline(__always)
   static func suspend(_ block: UnsafeMutablePointer<ControlBlock>, passing word: UInt) -> UInt {
@@ -41,7 +41,7 @@ extension ControlBlock {
     return SelectedBackend.suspend(link(of: block), passing: word, mark: 1)
   }
 
-  /// Goes from `block`'s stack, or one that it resumed in turn, right into what is suspended on `next`'s. The resumer
+  /// Goes from `block`'s stack, or one on top of it, right into what is suspended on `next`'s. The resumer
   /// of `block` has resumed `next` then. `block` is ready as soon as its context is saved. Neither is annotated.
   @inline(__always)
   static func pass(from block: UnsafeMutablePointer<ControlBlock>, to next: UnsafeMutablePointer<ControlBlock>) {

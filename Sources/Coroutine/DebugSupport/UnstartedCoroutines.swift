@@ -156,14 +156,14 @@ private final class ThreadSlots {
         full += 1
         next += 1
       }
-      turn()
+      goToNextRow()
       next = UnstartedCoroutines.Row.slots(of: rows[index])
     }
   }
 
   /// Goes to the next row. At the end, if few slots were empty, there shall be twice as many: so a search takes four looks
   /// on average at most, and a coroutine that waits takes three slots at most.
-  private func turn() {
+  private func goToNextRow() {
     index += 1
     if index == rows.count {
       if full > capacity / 4 * 3 {

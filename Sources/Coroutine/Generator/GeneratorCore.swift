@@ -90,7 +90,7 @@ class GeneratorCore {
   /// generator, but the last reference to an object that keeps it may go anywhere.
   @inline(never)
   private final func requireMainActor() {
-    guard !MainActorTurns.isOnMainActor else { return }
+    guard !MainActorJobs.isOnMainActor else { return }
     fatalError(
       "a Generator of the main actor's was cancelled or dropped elsewhere while its body is under way: what is left of "
         + "it, such as a `defer`, would run beside the main actor's other code. Let go of it, or of the object that has "
@@ -260,7 +260,7 @@ class GeneratorCore {
     isFresh = false
     coroutine_prepare_thread()
     // The compiler lets code of the main actor run nowhere else: this body is none.
-    if isMainActors { isMainActors = MainActorTurns.isOnMainActor }
+    if isMainActors { isMainActors = MainActorJobs.isOnMainActor }
     do throws(StackError) {
       let block = try ControlBlock.create(stackSize: stackSize, owner: self, slot: slot, entry: generatorEntry)
       block.pointee.state.store(.nested, ordering: .releasing)

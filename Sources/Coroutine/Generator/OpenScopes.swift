@@ -22,8 +22,8 @@ import CoroutineLibc
 struct OpenScopes {
   /// The flow whose list the body's accesses are in, while there are some.
   private var accessOwner: FlowIdentity?
-  /// In a task, on the main actor: the turn in which the body has left with them; else 0.
-  private var accessTurn: UInt32 = 0
+  /// In a task, on the main actor: the job in which the body has left with them; else 0.
+  private var accessJob: UInt32 = 0
   /// The consumer's bindings while the body runs: below whatever it adds. None where it was resumed without any.
   private var consumers = coroutine_bindings()
   /// The body's bindings, taken off at its `yield`, and the flow whose bindings they were on top of.
@@ -46,9 +46,9 @@ struct OpenScopes {
           + "a variable open (it yields inside a mutating call such as sort, or inside withUnsafeMutable…). Consume such "
           + "a generator where it began, or collect the elements first.")
     }
-    if accessTurn != 0, accessTurn != MainActorTurns.now { Self.reportAwait() }
+    if accessJob != 0, accessJob != MainActorJobs.now { Self.reportAwait() }
     accessOwner = nil
-    accessTurn = 0
+    accessJob = 0
     guard let detached else { return }
     guard detached.owner == .current, detached.below == coroutine_bindings_load() else {
       fatalError(
@@ -116,7 +116,7 @@ struct OpenScopes {
     accessOwner = owner
     // Swift keeps the access in the task while that awaits: what other code does to the variable meanwhile goes unseen.
     // The body has not gone on yet, and must not.
-    if case .task = owner, MainActorTurns.isOnMainActor { accessTurn = MainActorTurns.beginCounting() }
+    if case .task = owner, MainActorJobs.isOnMainActor { accessJob = MainActorJobs.beginCounting() }
   }
 
   @inline(never)
@@ -128,7 +128,7 @@ struct OpenScopes {
         + "it.")
   }
 
-  /// The scopes of the bodies that the body on `block`'s stack runs, and of those that they run in turn: mostly none.
+  /// The scopes of the bodies that the body on `block`'s stack runs, and of those that they run themselves: mostly none.
   private static func forEach(
     in bodies: RunningBodies, onTopOf block: UnsafeMutablePointer<ControlBlock>, _ change: (inout OpenScopes) -> Void
   ) {

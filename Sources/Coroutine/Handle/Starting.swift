@@ -72,7 +72,7 @@ extension Coroutine {
   }
 
   /// Starts a coroutine that was created with `.lazy`, if no caller has before. Callable from any thread. Without effect on all
-  /// others, also on one that waits for its turn in a scope with a limit.
+  /// others, also on one that waits for room in a scope with a limit.
   ///
   /// - Returns: whether this call started it.
   @discardableResult

@@ -70,7 +70,7 @@ struct OperatorDeadline {
   /// A case of the operator's wait.
   ///
   /// What the operand has at once goes before it, since a limit of zero stands for that. If other operands of an operator around
-  /// this one are always ready, it must have its turn all the same: from its second wait behind the deadline on it is as ready
+  /// this one are always ready, it must be chosen all the same: from its second wait behind the deadline on it is as ready
   /// as they are.
   mutating func makeCase<Event>(_ event: Event) -> Select.Case<Select.Due, Event> {
     let isDue = isOver

@@ -2,8 +2,8 @@
 
 /// Settles a promise that has become another one, when that is settled.
 ///
-/// It waits for no turn among the observers of the other one: a closure that has the turn there may wait for the very promise
-/// that this settles. A coroutine all the same, which has no stack before it begins: so a chain of promises that become one
+/// It waits for none of the observers of the other one: a closure that runs there may wait for the very promise that
+/// this settles. A coroutine all the same, which has no stack before it begins: so a chain of promises that become one
 /// another is worked off step by step.
 // Unchecked: as its superclass; its own fields are constant.
 final class PromiseFollower<Value: Sendable>: CoroutineCore, @unchecked Sendable {

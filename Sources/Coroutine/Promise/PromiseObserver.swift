@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// An observer of a promise's settlement: a coroutine that begins when it gets the turn.
+/// An observer of a promise's settlement: a coroutine that begins when those registered before it are done.
 ///
 /// It is made when it registers, so that it has its creator's scheduler and task-local values, and it has no stack before
 /// it begins. Like every coroutine it keeps itself alive, and must be run to its end.
@@ -13,8 +13,8 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
   @exclusivity(unchecked) fileprivate final var isQueued = false
   /// Where it is registered. Written before the observer is known elsewhere, constant after that.
   @exclusivity(unchecked) private final var source: PromiseCore?
-  /// Written by the thread that gives it the turn, before it is scheduled; then only by the observer itself.
-  @exclusivity(unchecked) private final var hasTurn = false
+  /// Written by the thread that lets it run, before it is scheduled; then only by the observer itself.
+  @exclusivity(unchecked) private final var mayRun = false
 
   override init(
     on scheduler: consuming SchedulerReference, name: consuming String, stackSize: Int?, body: consuming @escaping Body
@@ -25,26 +25,26 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
 
   deinit {
     // It could not run: it was cancelled before, or there was no memory for a stack. The others must not wait for it.
-    endTurn()
+    letNextRun()
   }
 
-  /// Waits for its turn.
+  /// Waits for the settlement, and for those registered before it.
   final func register(at source: PromiseCore) {
     self.source = source
     source.observe(self)
   }
 
-  /// It has the turn. Not under a lock.
+  /// It comes first now. Not under a lock.
   final func begin() {
-    hasTurn = true
+    mayRun = true
     schedule()
   }
 
-  /// The next one has the turn. Without effect the second time.
-  final func endTurn() {
-    guard hasTurn else { return }
-    hasTurn = false
-    source?.endTurn()
+  /// The next one comes first now. Without effect the second time.
+  final func letNextRun() {
+    guard mayRun else { return }
+    mayRun = false
+    source?.observerIsDone()
   }
 
   /// It is no longer to run. Callable from any thread, at any time.
@@ -55,7 +55,7 @@ class PromiseObserver: CoroutineCore, @unchecked Sendable {
   }
 }
 
-/// A step of a chain: turns the outcome of one promise into that of another.
+/// A step of a chain: makes the outcome of one promise that of another.
 // Unchecked: as its superclass; its own field is constant.
 final class PromiseStep<Input: Sendable, Output: Sendable>: PromiseObserver, @unchecked Sendable {
   private let output: PromiseStorage<Output>
@@ -86,14 +86,14 @@ final class PromiseStep<Input: Sendable, Output: Sendable>: PromiseObserver, @un
 
   deinit {
     // Those behind this one come first, also where it has not run.
-    endTurn()
+    letNextRun()
     if let failure { output.settle(.failure(failure)) }
   }
 
   private func run(_ input: PromiseStorage<Input>, _ transform: (Result<Input, any Error>) -> Continuation) {
     let continuation = transform(input.settledOutcome)
     // Those behind this one come before those behind the output.
-    endTurn()
+    letNextRun()
     switch continuation {
     case .settled(let outcome): output.settle(outcome)
     case .follows(let other): output.follow(other, on: scheduler)

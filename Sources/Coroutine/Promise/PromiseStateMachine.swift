@@ -2,8 +2,8 @@
 
 /// Whether a promise is settled, its waiters, and its observers in their order. Pure: no lock, no switch.
 ///
-/// Invariants: once it is settled it has no waiter and keeps no handler of a cancel. Observers get the turn one after
-/// another, in the order in which they registered, and at most one has it; none has it before the promise is settled.
+/// Invariants: once it is settled it has no waiter and keeps no handler of a cancel. Observers run one after
+/// another, in the order in which they registered, and at most one at a time; none before the promise is settled.
 @usableFromInline
 struct PromiseStateMachine {
   @usableFromInline
@@ -18,7 +18,7 @@ struct PromiseStateMachine {
   private(set) var phase = Phase.pending
   private var waiters = WaitQueue<WaitNode>()
   private var observers = PromiseObserverQueue()
-  private var isTurnTaken = false
+  private var isObserverRunning = false
   private var cancelHandlers: [@Sendable () -> Void] = []
   private var isLateSettlementKnown = false
   /// Whether `cancel()` has settled it: a rejection by `CancellationError` makes it cancelled, too.
@@ -60,7 +60,7 @@ struct PromiseStateMachine {
   }
 
   enum SettleAction {
-    /// It was the first: wake these, and schedule this observer, which has the turn. Call the handlers if it was a
+    /// It was the first: wake these, and schedule this observer, which comes first. Call the handlers if it was a
     /// cancel; release them in any case.
     case settled(ClaimedWaiters, PromiseObserver?, cancelHandlers: [@Sendable () -> Void])
     /// It changes nothing. The first such settlement is worth a report, unless it only lost to a cancel.
@@ -82,7 +82,7 @@ struct PromiseStateMachine {
     swap(&handlers, &cancelHandlers)
     let claimed = waiters.claimAll()
     if claimed.haveWaiter { wasObserved = true }
-    return .settled(claimed, nextTurn(), cancelHandlers: handlers)
+    return .settled(claimed, nextObserver(), cancelHandlers: handlers)
   }
 
   enum CancelHandlerAction {
@@ -100,27 +100,27 @@ struct PromiseStateMachine {
 
   /// An observer registers.
   ///
-  /// - Returns: the observer that has got the turn now, if one has.
+  /// - Returns: the observer that is to run now, if one is.
   mutating func observe(_ observer: PromiseObserver) -> PromiseObserver? {
     wasObserved = true
     observers.append(observer)
-    return nextTurn()
+    return nextObserver()
   }
 
   /// An observer withdraws.
   ///
-  /// - Returns: whether it had not got the turn yet.
+  /// - Returns: whether it was not to run yet.
   mutating func withdraw(_ observer: PromiseObserver) -> Bool {
     observers.remove(observer)
   }
 
-  /// The observer that had the turn is done.
+  /// The observer that was to run is done.
   ///
-  /// - Returns: the observer that has it now.
-  mutating func endTurn() -> PromiseObserver? {
-    require(isTurnTaken, "an observer of a promise ended its turn twice")
-    isTurnTaken = false
-    return nextTurn()
+  /// - Returns: the one that is to run now.
+  mutating func observerIsDone() -> PromiseObserver? {
+    require(isObserverRunning, "an observer of a promise was done twice")
+    isObserverRunning = false
+    return nextObserver()
   }
 
   /// The outcome was looked at, or will be.
@@ -128,21 +128,21 @@ struct PromiseStateMachine {
     wasObserved = true
   }
 
-  private mutating func nextTurn() -> PromiseObserver? {
-    guard isSettled, !isTurnTaken, let next = observers.popFirst() else { return nil }
-    isTurnTaken = true
+  private mutating func nextObserver() -> PromiseObserver? {
+    guard isSettled, !isObserverRunning, let next = observers.popFirst() else { return nil }
+    isObserverRunning = true
     return next
   }
 
-  /// The number of waiters and of observers that wait for their turn, for tests.
+  /// The number of waiters and of observers that wait for those before them, for tests.
   var waiterAndObserverCount: Int { waiters.count + observers.count }
 
   /// Whether the invariants hold; for tests.
   func checkInvariants() -> Bool {
     if isSettled {
-      waiters.isEmpty && cancelHandlers.isEmpty && (isTurnTaken || observers.isEmpty)
+      waiters.isEmpty && cancelHandlers.isEmpty && (isObserverRunning || observers.isEmpty)
     } else {
-      !isTurnTaken
+      !isObserverRunning
     }
   }
 }

@@ -64,7 +64,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   @usableFromInline
   func claimReaders() -> ClaimedWaiters { ClaimedWaiters() }
 
-  /// Records the wait of a coroutine for it, if the code that has to settle it may wait in turn for that coroutine: a
+  /// Records the wait of a coroutine for it, if the code that has to settle it may itself wait for that coroutine: a
   /// cycle. Called if that coroutine answers messages.
   func noteWait(of core: CoroutineCore) -> NotedWait { .nothing }
 
@@ -81,7 +81,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
     case cycle(any Error)
   }
 
-  /// How many wait for it, or for their turn. For tests.
+  /// How many wait for it, or for the observers before them. For tests.
   final var waiterAndObserverCount: Int { lock.withLock { machine.waiterAndObserverCount } }
 
   /// Whether the outcome is an error that was never read. In `deinit`, where no code can read it any more.
@@ -196,14 +196,14 @@ extension PromiseCore {
     next?.begin()
   }
 
-  /// Whether the observer was still waiting for its turn.
+  /// Whether the observer was still waiting for those before it.
   final func withdraw(_ observer: PromiseObserver) -> Bool {
     lock.withLock { machine.withdraw(observer) }
   }
 
-  final func endTurn() {
+  final func observerIsDone() {
     lock.lock()
-    let next = machine.endTurn()
+    let next = machine.observerIsDone()
     lock.unlock()
     next?.begin()
   }

@@ -12,10 +12,10 @@ import Context
 ///   private let ready = CoroutineJobQueue()
 ///
 ///   func enqueue(_ job: consuming CoroutineJob) {
-///     if ready.append(job) { loop.execute { self.turn() } }
+///     if ready.append(job) { loop.execute { self.runReady() } }
 ///   }
-///   private func turn() {
-///     if ready.run(limit: 256) { loop.execute { self.turn() } }     // after what else the loop has to do
+///   private func runReady() {
+///     if ready.run(limit: 256) { loop.execute { self.runReady() } } // after what else the loop has to do
 ///   }
 ///   var isCurrent: Bool { loop.isCurrent }
 ///   var isSerial: Bool { true }

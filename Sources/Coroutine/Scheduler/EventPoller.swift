@@ -125,15 +125,15 @@ package final class EventPoller: Sendable {
   }
 
   /// The same once in a while. For a worker that never has nothing to run.
-  func lookInTurn() {
+  func lookIfDue() {
     let now = MonotonicClock.now
-    guard !isWorkerAsleepHere, now &- lastLook.load(ordering: .relaxed) > Self.turn else { return }
+    guard !isWorkerAsleepHere, now &- lastLook.load(ordering: .relaxed) > Self.timeBetweenLooks else { return }
     lastLook.store(now, ordering: .relaxed)
     _ = look()
   }
 
   /// In nanoseconds.
-  private static var turn: UInt64 { 100_000 }
+  private static var timeBetweenLooks: UInt64 { 100_000 }
 
   // MARK: The thread's
 

@@ -17,8 +17,8 @@ package struct StartMode: OptionSet, Sendable {
   @inlinable static var onDemand: StartMode { StartMode(rawValue: 2) }
   /// It begins even if it was cancelled before.
   @inlinable static var atomic: StartMode { StartMode(rawValue: 4) }
-  /// Its canceller started it, in order to end it, before its turn had come.
-  @inlinable static var outOfTurn: StartMode { StartMode(rawValue: 8) }
+  /// Its canceller started it, in order to end it, before it would have begun.
+  @inlinable static var byCanceller: StartMode { StartMode(rawValue: 8) }
   /// It is not scheduled, and a waiter for its end is the one to start it.
   @inlinable static var heldOnDemand: StartMode { StartMode(rawValue: held.rawValue | onDemand.rawValue) }
 }
@@ -67,9 +67,9 @@ extension CoroutineCore {
     return true
   }
 
-  /// Whether its canceller has started it, so that it ends without its turn among its family.
-  final var wasStartedOutOfTurn: Bool {
-    StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.outOfTurn)
+  /// Whether its canceller has started it, so that it ends past the order of its family.
+  final var wasStartedByCanceller: Bool {
+    StartMode(rawValue: startMode.load(ordering: .relaxed)).contains(.byCanceller)
   }
 }
 

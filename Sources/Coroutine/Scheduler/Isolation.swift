@@ -27,9 +27,9 @@ extension SchedulerReference {
   var belongsToTheMainActor: Bool {
     switch self {
     // On the main thread, or on the queue: not while one of its coroutines comes back from another scheduler.
-    case .pool(let pool): pool.core.isMainActors && MainActorTurns.isOnMainActor
+    case .pool(let pool): pool.core.isMainActors && MainActorJobs.isOnMainActor
     // The run of a test that code of the main actor has called: the main queue waits for it.
-    case .other(let other): other.explorer?.isCurrent == true && MainActorTurns.isOnMainActor
+    case .other(let other): other.explorer?.isCurrent == true && MainActorJobs.isOnMainActor
     case .sharedPool: false
     // The main queue is the only one that is known to be serial.
     case .queue(let queue): queue.isSerial && queue.isCurrent

@@ -2,7 +2,7 @@
 
 /// A view of a pool with a limit of its own: `ThreadPool.limited(to:)`.
 ///
-/// It has a line, and no threads. A turn of it is work of the pool's threads like any other, and there are no more turns at
+/// It has a line, and no threads. A run of it is work of the pool's threads like any other, and there are no more runs at
 /// once than the limit. Each ends after a while, or as soon as one of its coroutines has woken one of the pool's.
 public final class LimitedScheduler: Scheduler {
   private let pool: ThreadPool
@@ -16,9 +16,9 @@ public final class LimitedScheduler: Scheduler {
     ready = CoroutineJobQueue(width: limit)
   }
 
-  /// The line says whether one more turn is needed.
+  /// The line says whether one more run is needed.
   public func enqueue(_ job: consuming CoroutineJob) {
-    if ready.append(job) { requestTurn() }
+    if ready.append(job) { requestRun() }
   }
 
   /// Whether a coroutine of this view runs the calling code.
@@ -32,21 +32,21 @@ public final class LimitedScheduler: Scheduler {
   /// thread.
   public var isSerial: Bool { limit == 1 || pool.isSerial }
 
-  /// Kept alive by the pool's work until its turn is over.
-  private func requestTurn() { pool.core.enqueue(PoolJob(turnOf: self)) }
+  /// Kept alive by the pool's work until its run is over.
+  private func requestRun() { pool.core.enqueue(PoolJob(runOf: self)) }
 
   /// On a thread of the pool, on its own stack.
-  func turn() {
-    for _ in 0..<Self.turnsAtOnce {
+  func run() {
+    for _ in 0..<Self.turnsPerRun {
       guard ready.run(limit: 1) else { return }
       // What waits in the worker's own slot or ring, other workers hardly come to.
       if PoolWorker.current(of: pool.core)?._withUnsafeGuaranteedRef({ $0.holdsOthers }) ?? true { break }
     }
-    requestTurn()
+    requestRun()
   }
 
   /// About as many as a worker runs of its own coroutines before it looks for other work.
-  private static var turnsAtOnce: Int { 64 }
+  private static var turnsPerRun: Int { 64 }
 }
 
 extension ThreadPool {

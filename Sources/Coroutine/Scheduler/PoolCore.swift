@@ -13,12 +13,12 @@ import Synchronization
 /// # Where ready coroutines wait
 ///
 /// - In the *slot* of a worker: a coroutine that was woken by one on that worker, when the slot was free. It runs next,
-///   while what it was given is still in the processor's cache. After a few in a row from the slot it's the ring's
-///   turn, so that two that wake each other for ever don't keep the others waiting.
+///   while what it was given is still in the processor's cache. After a few in a row from the slot the ring comes
+///   first, so that two that wake each other for ever don't keep the others waiting.
 /// - In the *ring* of a worker: all others that became ready there. First in, first out; others steal half of it.
 /// - In the *global* list, under the lock: what came from other threads, and what a full ring could not take. Every
 ///   worker looks at it once in a number of picks, and whenever it has nothing else. So it does at the list of *jobs*: those
-///   of `async` code, and turns of a `LimitedScheduler`.
+///   of `async` code, and runs of a `LimitedScheduler`.
 ///
 /// The only worker of a serial pool has neither slot nor ring. It has one line, to which it moves the global list
 /// before it appends something itself, so that all run in the order in which they became ready. There is no stealing,
@@ -310,9 +310,9 @@ extension PoolCore {
   /// Work from outside, once in a while: runs one job of `async` code, and takes one coroutine from the global list.
   /// Not in a serial pool, which moves the whole list to its line.
   @inline(never)
-  func takeInTurn() -> WorkRing.Element? {
+  func takeFromOutside() -> WorkRing.Element? {
     if hasJobs.load(ordering: .relaxed) { runJob() }
-    if let poller = EventPoller.installed { poller._withUnsafeGuaranteedRef { $0.lookInTurn() } }
+    if let poller = EventPoller.installed { poller._withUnsafeGuaranteedRef { $0.lookIfDue() } }
     guard count > 1, hasGlobal else { return nil }
     return changing { global.removeFirst()?.take() }
   }

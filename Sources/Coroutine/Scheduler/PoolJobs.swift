@@ -26,17 +26,17 @@ struct PoolJob {
     /// A job of `async` code; the executor is kept alive until it has run.
     case job(UnownedJob, ThreadPool)
     /// Coroutines of a view of the pool.
-    case turn(LimitedScheduler)
+    case run(LimitedScheduler)
   }
 
   fileprivate init(_ job: UnownedJob, of pool: ThreadPool) { work = .job(job, pool) }
 
-  init(turnOf view: LimitedScheduler) { work = .turn(view) }
+  init(runOf view: LimitedScheduler) { work = .run(view) }
 
   func run() {
     switch work {
     case .job(let job, let pool): job.runSynchronously(on: pool.asUnownedTaskExecutor())
-    case .turn(let view): view.turn()
+    case .run(let view): view.run()
     }
   }
 }

@@ -14,9 +14,9 @@ import Dispatch
 ///   private let ready = CoroutineJobQueue()
 ///
 ///   func enqueue(_ job: consuming CoroutineJob) {
-///     if ready.append(job) { loop.execute { self.turn() } }            // once for all that become ready until then
+///     if ready.append(job) { loop.execute { self.runReady() } }        // once for all that become ready until then
 ///   }
-///   private func turn() { if ready.run() { loop.execute { self.turn() } } }
+///   private func runReady() { if ready.run() { loop.execute { self.runReady() } } }
 ///   var isCurrent: Bool { loop.isCurrent }                             // is the calling thread the loop's?
 ///   var isSerial: Bool { true }
 /// }

@@ -44,7 +44,7 @@ class WorkerQueue: HiddenFromMirrors, @unchecked Sendable {
   /// pool's lock. In this object, and not the pool's, whose words change with everything that comes from outside.
   final let isMonitoredRarely = Atomic<Bool>(false)
 
-  /// A pair of coroutines that wake each other would keep all others waiting: after this many it's the ring's turn.
+  /// A pair of coroutines that wake each other would keep all others waiting: after this many the ring comes first.
   static var slotBudget: Int { 8 }
   /// A prime number, so as not to fall into step with what the coroutines do.
   static var globalInterval: Int { 61 }
@@ -124,7 +124,7 @@ extension WorkerQueue {
     picksToGlobal -= 1
     if picksToGlobal == 0 {
       picksToGlobal = Self.globalInterval
-      if let element = core._withUnsafeGuaranteedRef({ $0.takeInTurn() }) { return CoroutineJob(element) }
+      if let element = core._withUnsafeGuaranteedRef({ $0.takeFromOutside() }) { return CoroutineJob(element) }
     }
     guard !isSerial else { return line.popFirst() }
     picks.store(picks.load(ordering: .relaxed) &+ 1, ordering: .relaxed)

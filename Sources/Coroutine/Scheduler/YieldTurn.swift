@@ -15,7 +15,7 @@ import CCoroutine
 ///   block's state tells debuggers that they may look at the context, and that state is stored when the context is
 ///   saved.
 /// - Each turn counts as a pick of the worker's. When it is time to look at what came from outside, and as soon as the
-///   global list holds something, it is the loop's turn, also for jobs of `async` code.
+///   global list holds something, the loop goes first, also for jobs of `async` code.
 /// - No debugger or observer needs to know of the turn: there is no freeze, and nothing records times or observes. The next
 ///   one's block says "running" before that is looked at, as always (`inspection.h`).
 /// - It leaves no list of `withObservationTracking` behind in the thread, where the module Observation is loaded.

@@ -32,14 +32,14 @@ struct ScopeChildren {
     }
   }
 
-  /// A child that waits for its turn.
+  /// A child that waits for room.
   mutating func enqueue(_ child: CoroutineCore) {
     child.indexInFamily = ~queue.count
     queue.append(.passUnretained(child))
     queuedCount += 1
   }
 
-  /// A child has ended, be it without having had its turn.
+  /// A child has ended, be it without having run.
   mutating func remove(_ child: CoroutineCore) {
     if child.indexInFamily >= 0 {
       slots[child.indexInFamily] = nil

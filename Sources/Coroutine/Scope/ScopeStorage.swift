@@ -111,7 +111,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     // Without it, the scope's end has counted it already.
     let kept = held.removeValue(forKey: child.id)
     if kept != nil { machine.heldStarts() }
-    guard machine.limit != .max, !child.wasStartedOutOfTurn, !machine.takeSlot() else {
+    guard machine.limit != .max, !child.wasStartedByCanceller, !machine.takeSlot() else {
       lock.unlock()
       return true
     }
@@ -120,7 +120,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     children.enqueue(child)
     lock.unlock()
     // Its canceller has found it neither held nor begun.
-    if child.isCancelled { child.startHeld(.outOfTurn) }  // litmus: look-locked
+    if child.isCancelled { child.startHeld(.byCanceller) }  // litmus: look-locked
     return false
   }
 
@@ -174,7 +174,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
 
   /// Gives the slot of a child that has ended to the next one in the queue, which the caller schedules after the unlock.
   private func startNext(after child: CoroutineCore) -> CoroutineCore? {
-    guard !child.wasStartedOutOfTurn else { return nil }
+    guard !child.wasStartedByCanceller else { return nil }
     machine.giveSlotBack()
     while let next = children.popQueued() {
       // One that was cancelled in the queue has been started by that, and is about to end.
@@ -237,7 +237,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     lock.unlock()
     for child in all.values.sorted(by: { $0.id < $1.id }) {
       // One that was started since may be held again, for want of a slot: that is started.
-      guard child.claimStart(.outOfTurn, ifHeld: .onDemand) != nil else { continue }
+      guard child.claimStart(.byCanceller, ifHeld: .onDemand) != nil else { continue }
       child.cancel(reason: CancellationError())
       child.schedule()
     }

@@ -73,7 +73,7 @@ class OnceCore: Waitable, @unchecked Sendable {
     woken.wakeAll()
   }
 
-  /// It could not be made: the next one's turn.
+  /// It could not be made: the next one tries.
   @usableFromInline
   final func fail() {
     lock.lock()

@@ -39,7 +39,7 @@ struct DeadlineStateMachine<Moment> {
   var look: Look? { phase == .ahead ? Look(moment: moment, moves: moves) : nil }
 
   enum MoveAction {
-    /// It is this mover's turn: it takes the timer back, and says how that went by `moved(to:)`, or `foundPassed()`.
+    /// This mover is the first: it takes the timer back, and says how that went by `moved(to:)`, or `foundPassed()`.
     case takeTimerBack
     /// Another mover came first.
     case lookAgain

@@ -8,7 +8,7 @@ import Synchronization
 /// The kernel's clocks, and the virtual time of a test, are the runtime's timers. By another clock a task sleeps.
 ///
 /// Whether a move comes in time is decided where the timer, or the sleeper, is taken back: if it is not there any more,
-/// the time was up. Movers, and the owner's end, take turns by the lock. No code of the user's runs under it: neither a
+/// the time was up. Movers, and the owner's end, follow each other by the lock. No code of the user's runs under it: neither a
 /// clock's, nor what is done when the time is up.
 // Unchecked: the lock guards what changes.
 package class DeadlineTimer: TimerTarget, HiddenFromMirrors, @unchecked Sendable {

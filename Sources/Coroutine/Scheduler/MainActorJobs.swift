@@ -4,11 +4,11 @@ import CCoroutine
 import Dispatch
 import Synchronization
 
-/// Turns of the main queue, which is the main actor's: whether code of that has gone on without one in between.
+/// Jobs of the main actor, which the main queue runs: whether its code has gone on without another one in between.
 ///
-/// A task that awaits gives the turn up, and goes on in one that was asked for after that. A block that was there before is
+/// A task that awaits ends its job, and goes on in one that was enqueued after that. A block that was there before is
 /// run first. So the number is another one then, and no other way is known to learn of an `await`.
-package enum MainActorTurns {
+package enum MainActorJobs {
   private static let count = Atomic<UInt32>(1)
   /// Whether a block is on its way that counts.
   private static let isAwaited = Atomic<Bool>(false)
@@ -16,7 +16,7 @@ package enum MainActorTurns {
   /// Whether the caller is code of the main actor's, or runs where that does.
   package static var isOnMainActor: Bool { coroutine_is_main_thread() || QueueScheduler.main.isCurrent }
 
-  /// The present turn's number, from here on. On the main actor.
+  /// The present job's number, from here on. On the main actor.
   static func beginCounting() -> UInt32 {
     if !isAwaited.exchange(true, ordering: .relaxed) {
       DispatchQueue.main.async {
