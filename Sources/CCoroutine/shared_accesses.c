@@ -30,7 +30,7 @@ struct coroutine_shared_accesses {
 
 uint32_t coroutine_shared_accesses_count;
 
-// A node of the chain that is no access tells so by an address that no variable has: its own.
+// A node of the chain that is no access is marked by an address that no variable has: its own.
 static inline __attribute__((always_inline)) bool is_mark(const struct access_node *node) { return node->address == node; }
 
 static inline __attribute__((always_inline)) struct access_node mark_at(const struct access_node *address, uintptr_t next) {

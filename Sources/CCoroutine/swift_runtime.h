@@ -41,7 +41,7 @@ static inline uintptr_t coroutine_word_address(const struct swift_thread_tls_ind
 extern void swift_once(void *token, void (*body)(void *context), void *context);
 
 // The compiler's scratch space for an access, on the stack of the function that makes it: the node of a list, newest
-// first. The lowest bit of `next` tells reads from modifications. An access that is not tracked has a null `address`.
+// first. The lowest bit of `next` distinguishes reads from modifications. An access that is not tracked has a null `address`.
 struct access_node {
   const void *address;
   const void *pc;

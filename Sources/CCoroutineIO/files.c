@@ -104,7 +104,7 @@ int coroutine_io_file_synchronize(int file) {
 
 int coroutine_io_file_may_be_replaced(const char *path) {
   struct stat status;
-  // What else is wrong with the path, the replacement tells.
+  // What else is wrong with the path, the replacement says.
   if (stat(path, &status) != 0 || S_ISREG(status.st_mode)) return 0;
   return S_ISDIR(status.st_mode) ? -EISDIR : -ESPIPE;
 }

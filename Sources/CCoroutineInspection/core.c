@@ -18,7 +18,7 @@
 // Far more than kernels write: they end at some MiB of notes, and mostly at 65,530 mappings.
 enum { longest_notes = 64 << 20, most_parts = 1 << 22 };
 
-// What the notes tell.
+// What the notes say.
 struct notes {
   struct mapped_files *files;
   uint64_t program_headers;  // the executable's, in memory

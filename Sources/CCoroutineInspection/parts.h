@@ -40,7 +40,7 @@ struct target {
   int pid;
   int memory;  // /proc/PID/mem; -1 for a core file
   bool is_core;
-  int page_map;  // /proc/PID/pagemap, or -1: tells which pages have been touched
+  int page_map;  // /proc/PID/pagemap, or -1: says which pages have been touched
 
   struct stopped_thread *threads;
   size_t thread_count, thread_capacity;

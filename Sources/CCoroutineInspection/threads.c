@@ -75,7 +75,7 @@ static bool wait_for_reach(pid_t process) {
   return are_all;
 }
 
-// Waits until a thread that was interrupted has stopped. False if it has ended, or, as `errno` tells, is out of reach
+// Waits until a thread that was interrupted has stopped. False if it has ended, or, as `errno` says, is out of reach
 // for long; one that only gets no processor is waited for.
 static bool wait_for_stop(pid_t process, struct stopped_thread *thread) {
   int status, times = 0;

@@ -259,7 +259,7 @@ static const char *look(struct census *census, struct seen *seen, bool again) {
 
 // MARK: All threads
 
-static bool tell(struct census_activity *activity, pid_t thread, const char *what) {
+static bool note_activity(struct census_activity *activity, pid_t thread, const char *what) {
   char path[64];
   activity->thread = thread;
   snprintf(path, sizeof path, "/proc/self/task/%d/comm", thread);
@@ -273,20 +273,20 @@ static bool has_no_handler(struct census_activity *activity) {
   if (signal == 0) return true;
   char what[sizeof activity->what];
   snprintf(what, sizeof what, "signal %d has a handler", signal);
-  return tell(activity, 0, what);
+  return note_activity(activity, 0, what);
 }
 
 // All threads but the calling one.
 static bool list(struct seen *seen, size_t *count, struct census_activity *activity) {
   DIR *tasks = opendir("/proc/self/task");
   *count = 0;
-  if (!tasks) return tell(activity, 0, "the threads can't be looked at");
+  if (!tasks) return note_activity(activity, 0, "the threads can't be looked at");
   bool is_complete = true;
   pid_t own = gettid();
   for (struct dirent *entry; is_complete && (entry = readdir(tasks));) {
     pid_t thread = atoi(entry->d_name);
     if (thread == 0 || thread == own) continue;
-    if (*count == most_threads) is_complete = tell(activity, thread, "is one of too many");
+    if (*count == most_threads) is_complete = note_activity(activity, thread, "is one of too many");
     else seen[(*count)++].thread = thread;
   }
   closedir(tasks);
@@ -299,7 +299,7 @@ static bool look_at_all(struct census *census, struct seen *seen, size_t count, 
   census->eventfds = unknown;
   for (size_t i = 0; i < count; i++) {
     const char *what = look(census, &seen[i], again);
-    if (what) return tell(activity, seen[i].thread, what);
+    if (what) return note_activity(activity, seen[i].thread, what);
   }
   return true;
 }
@@ -308,13 +308,13 @@ static bool are_same(const struct seen *first, size_t count, const struct seen *
                      struct census_activity *activity) {
   bool is_same = count == same;
   for (size_t i = 0; is_same && i < count; i++) is_same = first[i].thread == second[i].thread;
-  return is_same || tell(activity, 0, "a thread came or went");
+  return is_same || note_activity(activity, 0, "a thread came or went");
 }
 
 static bool have_not_run(const struct seen *first, const struct seen *second, size_t count,
                          struct census_activity *activity) {
   for (size_t i = 0; i < count; i++) {
-    if (first[i].switches != second[i].switches) return tell(activity, second[i].thread, "runs");
+    if (first[i].switches != second[i].switches) return note_activity(activity, second[i].thread, "runs");
   }
   return true;
 }
@@ -323,14 +323,14 @@ bool coroutine_census_is_quiet(const void *idle_mark, bool (*is_still)(void), st
   memset(activity, 0, sizeof *activity);
   struct census census = {.idle_mark = idle_mark, .eventfds = unknown};
   struct seen *first = calloc(2 * most_threads, sizeof *first), *second = first + most_threads;
-  if (!first) return tell(activity, 0, "there is no memory to look at the threads");
+  if (!first) return note_activity(activity, 0, "there is no memory to look at the threads");
   size_t count, same;
   // A thread that waited at both looks, and has not run in between, waited at any moment between them. The first list
   // has all threads that live when the second one is made: so at that moment all wait. What a thread may have prepared
   // before is looked for after that moment; what is looked for in a look, again in the second one.
   bool is_quiet = list(first, &count, activity) && look_at_all(&census, first, count, false, activity) &&
                   list(second, &same, activity) && are_same(first, count, second, same, activity) &&
-                  (is_still() || tell(activity, 0, "a timer is armed")) && has_no_handler(activity) &&
+                  (is_still() || note_activity(activity, 0, "a timer is armed")) && has_no_handler(activity) &&
                   look_at_all(&census, second, count, true, activity) && have_not_run(first, second, count, activity);
   free(first);
   return is_quiet;

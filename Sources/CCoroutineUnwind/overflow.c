@@ -33,7 +33,7 @@ static struct sigaction previous_segv, previous_bus;
 // One report in a process: after it, it ends. `overflow` is the faulting thread's until it has written to `asks`, then
 // the reporter's until it has written to `answers`.
 static struct overflow overflow;
-enum { nothing, asked, told };
+enum { nothing, asked, reported };
 static _Atomic uint32_t progress;
 static _Atomic pid_t reporter;
 static int asks = -1, answers = -1;
@@ -62,14 +62,14 @@ static long futex(int operation, uint32_t value, const struct timespec *deadline
   return syscall(SYS_futex, &progress, operation | FUTEX_PRIVATE_FLAG, value, deadline, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-static void set_told(void) {
-  atomic_store(&progress, told);  // litmus: futex
+static void set_reported(void) {
+  atomic_store(&progress, reported);  // litmus: futex
   futex(FUTEX_WAKE, INT_MAX, NULL);
 }
 
 // Any fault ends the process, and one mistake may hit several threads at once: the second one leaves the first one the
 // time for its report. The reporter's own fault can't wait for itself.
-static void wait_until_told(void) {
+static void wait_until_reported(void) {
   if (atomic_load(&progress) != asked || gettid() == atomic_load(&reporter) || reporter_of != getpid()) return;
   struct timespec deadline;
   clock_gettime(CLOCK_MONOTONIC, &deadline);
@@ -113,9 +113,9 @@ static void handle(int signal, siginfo_t *info, void *context) {
   if (info->si_code > 0 && is_overflow(&found) && atomic_compare_exchange_strong(&progress, &before, asked)) {
     overflow = found;
     ask();
-    set_told();
+    set_reported();
   } else if (info->si_code > 0) {
-    wait_until_told();
+    wait_until_reported();
   }
   errno = saved;
   pass_on(signal, info, context);

@@ -74,7 +74,7 @@ enum restart coroutine_call_restarted(const struct coroutine_blocked_call *call)
 
 // MARK: How
 
-// Where the time lies that a sleep is told, and where the kernel has written what is left of it.
+// Where the time lies that a sleep is given, and where the kernel has written what is left of it.
 static void sleep_arguments(const struct coroutine_blocked_call *call, int *asked, int *left) {
   *asked = *left = -1;
   if (call->number == SYS_nanosleep) *asked = 0, *left = 1;

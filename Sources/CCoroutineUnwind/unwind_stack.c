@@ -120,7 +120,7 @@ static size_t walk(struct unwinder *unwinder, const struct frame_registers *star
     previous = regs.sp;
     addresses[count++] = regs.pc;
     // What is known of a function's frames holds at return addresses. Whether an interrupted function has made its
-    // frame pointer yet, only its call frame information tells.
+    // frame pointer yet, only its call frame information knows.
     bool is_known = !(is_interrupted && count == 1) &&
                     plain_frames_step(&unwinder->frames, &regs, top, read_word, NULL);
     if (!is_known && !step(unwinder, &regs, top, count == 1, !copy)) break;

@@ -32,7 +32,7 @@
 ///   context. It never shows what lies above `stack`. The frame pointer of a context that never ran is 0, or leads to the
 ///   side that continues it. No exception is caught across contexts: its search ends with the stack, or
 ///   earlier, and the program with it.
-/// - **Sanitizers.** The caller of a switch tells AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
+/// - **Sanitizers.** The caller of a switch informs AddressSanitizer and ThreadSanitizer, by their fibre interfaces.
 /// - **The end.** An entry function must never return: its last act is a switch from which it is never continued. Such a
 ///   context, one that never ran, and one that is suspended for good are `destroy`ed; their stacks may be reused then. Frames
 ///   that still lie there are *not* unwound (to unwind them, continue the context and throw in it first).
@@ -68,7 +68,7 @@ public protocol ContextBackend: Sendable {
   static func registers(of context: UnsafeMutablePointer<Context>) -> ContextRegisters?
 
   /// Where a suspended context keeps its registers, for debuggers that read another process's memory. `nil` where offsets
-  /// don't tell: such a process is dumped without backtraces.
+  /// don't say: such a process is dumped without backtraces.
   static var layout: ContextLayout? { get }
 
   /// Which code is the backend's own, so that backtraces can leave it out.

@@ -41,7 +41,7 @@ package enum Futex {
   ) -> Bool {
     var deadline = timespec()
     clock_gettime(CLOCK_MONOTONIC, &deadline)
-    // Those of a longer one could not be told: they trap beyond `Int64.max` seconds.
+    // Those of a longer one could not be distinguished: they trap beyond `Int64.max` seconds.
     let (seconds, attoseconds) = min(duration, .seconds(1 << 30)).components
     deadline.tv_sec += Int(seconds)
     deadline.tv_nsec += Int(attoseconds / 1_000_000_000)

@@ -6,7 +6,7 @@
   // The seam at which a test decides how threads interleave. Only a build with `-DCOROUTINE_INTERLEAVINGS` has it
   // (`scripts/interleavings.sh`): in any other one this file is empty, and `Atomic` is Swift's own.
 
-  /// Lets one of its threads run at a time, and is told where another one could be let in: before each access to an atomic
+  /// Lets one of its threads run at a time, and learns where another one could be let in: before each access to an atomic
   /// word of the runtime, and where a thread would sleep.
   package protocol InterleavingExplorer: AnyObject, Sendable {
     /// The calling thread is about to access an atomic word.

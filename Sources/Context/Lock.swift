@@ -12,7 +12,7 @@ import Synchronization
 ///
 /// # Why an unlock is a plain store, and what makes up for it
 ///
-/// An exchange would tell for certain whether a waiter has to be woken. It would cost a second atomic
+/// An exchange would show for certain whether a waiter has to be woken. It would cost a second atomic
 /// read-modify-write, which was a third of a channel's message. Here an unlock looks for sleepers, and stores. A waiter
 /// that announces itself after the look is overwritten by the store. Nearly always it then finds the word changed when
 /// it is about to sleep, and does not sleep. But the holder's thread may lose its processor before the store, for
@@ -48,7 +48,7 @@ package struct Lock: ~Copyable, Sendable {
     ).exchanged
   }
 
-  /// Gives the lock back, from whichever thread or stack. Traps if it is not held, as far as one thread can tell.
+  /// Gives the lock back, from whichever thread or stack. Traps if it is not held, as far as one thread can know.
   ///
   /// The store is the last access to the lock's memory: as soon as it is done another thread may take the lock and free
   /// what contains it.

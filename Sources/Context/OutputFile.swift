@@ -2,7 +2,7 @@
 
 import CoroutineLibc
 
-/// Opens the files that debuggers and traces write. They tell about a program's data, often in a folder where others
+/// Opens the files that debuggers and traces write. They show a program's data, often in a folder where others
 /// may write as well. A new file belongs to its owner alone; one that is there already keeps its mode. What another user has put
 /// in its place does not redirect the write to another file, nor get it, and does not block it.
 package enum OutputFile {

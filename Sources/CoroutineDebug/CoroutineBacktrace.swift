@@ -42,7 +42,7 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
   ///
   /// One that runs has the frames of its resumer behind its own: its scheduler's, or the function that called
   /// `Coroutine.immediate`, up to where the thread began. In a dump of its own process it has none unless it makes the
-  /// dump, or the dump was told to interrupt threads.
+  /// dump, or the dump was asked to interrupt threads.
   public package(set) var frames: [Frame] = []
   /// Whether it ran, and its thread was asked where it stands, and did not answer in time, or not while it ran this
   /// coroutine, three times in a row: it switches often, blocks signals, or got no processor. `frames` is empty then.
@@ -75,7 +75,7 @@ public struct CoroutineBacktrace: Sendable, Identifiable {
 
   /// Where coroutines were launched that end with it: `withScope`.
   public struct Scope: Sendable, Hashable {
-    /// Tells the scopes of one dump apart.
+    /// Distinguishes the scopes of one dump.
     public let id: UInt
     /// The name it was given; empty without one.
     public let name: String

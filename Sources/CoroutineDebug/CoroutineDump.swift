@@ -169,7 +169,7 @@ extension CoroutineDump {
     }
   }
 
-  /// What is told behind the coroutines.
+  /// What is said behind the coroutines.
   private struct DumpExtras {
     var tree: ScopeTree?
     var peaks: StackPeaks?

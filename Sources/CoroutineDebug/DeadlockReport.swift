@@ -29,7 +29,7 @@ public struct DeadlockReport: Sendable {
     /// that could wake one.
     case standstill
     /// It has suspended inside the initialiser of a static or global variable. It may go on; but other code that uses the variable
-    /// meanwhile blocks its thread for ever, since Swift's lock of the variable belongs to a thread. Told once for each coroutine. (In
+    /// meanwhile blocks its thread for ever, since Swift's lock of the variable belongs to a thread. Said once for each coroutine. (In
     /// release builds of the library. A debug build traps when a coroutine suspends there.)
     case initialiser
     /// They are suspended, and the caller of `findLeaks` states that nothing will happen that could wake them.

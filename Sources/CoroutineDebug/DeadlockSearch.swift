@@ -14,7 +14,7 @@ import Coroutine
 /// 3. None of the waits of those that are stuck then may have been ended meanwhile (a cancel, an answer that came
 ///    another way). So at this moment all of it is true, and only a cancel will change it.
 enum DeadlockSearch {
-  /// A finding, as far as it tells one from another.
+  /// A finding, as far as it distinguishes one from another.
   struct Identity: Hashable {
     let kind: DeadlockReport.Kind
     let members: [UInt64]

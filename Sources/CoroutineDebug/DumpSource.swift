@@ -15,7 +15,7 @@ package protocol DumpSource: ~Copyable {
     batch: Int, between: (inout Self) throws -> Void, _ body: (CoroutineBacktrace) throws -> Void
   ) throws
 
-  /// What tells names and lines of its addresses.
+  /// What gives names and lines for its addresses.
   func symbolicator(namesFunctions: Bool) -> Symbolicator
 }
 
@@ -42,7 +42,7 @@ extension DumpSource where Self: ~Copyable {
   }
 }
 
-/// A process, as a dump in JSON tells of it.
+/// A process, as a dump in JSON shows it.
 package struct DumpedProcess {
   let id: CInt
   let executable: String

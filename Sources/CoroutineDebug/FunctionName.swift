@@ -5,7 +5,7 @@ import Context
 import CoroutineLibc
 import Runtime
 
-/// A function's name: for people, and for telling whose it is.
+/// A function's name: for people, and for finding whose it is.
 struct FunctionName {
   /// Demangled, without module and types.
   let text: String
@@ -77,7 +77,7 @@ extension FunctionName {
       && extender(of: mangled).map(runtimeModules.contains) == true
   }
 
-  /// The module of the extension that a function is in; `nil`: it is in none. Only the full name tells.
+  /// The module of the extension that a function is in; `nil`: it is in none. Only the full name shows it.
   private static func extender(of mangled: String) -> String? {
     guard let demangled = swift_demangle(mangled, mangled.utf8.count, nil, nil, 0) else { return nil }
     defer { free(demangled) }

@@ -125,7 +125,7 @@ extension RunningStacks {
   private static let question = Lock()
   private static let questionIsFreeInChildren: Void = question.keepFreeInChildren()
 
-  /// What is copied of one thread's stacks, innermost first; of the rest it is not told.
+  /// What is copied of one thread's stacks, innermost first; the rest is not shown.
   private static let roomSize = 1 << 20
 
   private mutating func askThreads(until end: ContinuousClock.Instant, _ unwinder: borrowing Unwinder) {

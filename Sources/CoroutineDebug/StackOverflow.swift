@@ -7,7 +7,7 @@ import Coroutine
 import CoroutineLibc
 import Synchronization
 
-// Overflows of coroutines' stacks are told by name. A program gets that by linking CoroutineDebug: `overflow.c` asks for it,
+// Overflows of coroutine stacks are reported by name. A program gets that by linking CoroutineDebug: `overflow.c` asks for it,
 // and the first thread that is about to run a coroutine brings it about.
 //
 // The handler recognises the fault, hands the registers to a thread that waits for nothing else, and waits for its report:

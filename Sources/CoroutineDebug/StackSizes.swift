@@ -33,7 +33,7 @@ extension CoroutineDump {
   /// first. Empty unless the dump was to measure it (`stackPeaks: true`).
   ///
   /// ```swift
-  /// CoroutineDump.measuresStacks = true              // before the work, so that no stack tells of earlier users
+  /// CoroutineDump.measuresStacks = true              // before the work, so that no stack shows earlier users
   /// // ... the work ...
   /// for size in try CoroutineDump.capture(stackPeaks: true).stackSizes { print(size) }
   /// // "worker *": 64 KiB (64 coroutines, 9.2 of 256 KiB at most)
@@ -55,7 +55,7 @@ struct StackPeaks {
   }
 
   private var kinds: [Key: (count: Int, peak: Int, size: Int)] = [:]
-  /// More kinds are not told apart.
+  /// More kinds are not distinguished.
   private static let most = 4096
 
   /// One of a dump that is being made.

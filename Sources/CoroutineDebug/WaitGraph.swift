@@ -22,7 +22,7 @@ struct WaitGraph {
   private let children: [UInt: [UInt64]]
   /// The waiters, by what they wait at.
   private let waiting: [UInt: [UInt64]]
-  /// Those that can never go on, if what the graph was told holds for ever.
+  /// Those that can never go on, if what the graph was given holds for ever.
   private(set) var stuck: Set<UInt64>
 
   init(_ nodes: [Node], children: [UInt: [UInt64]]) {

@@ -123,7 +123,7 @@ extension ReadableByteStream {
   /// try withScope { scope in
   ///   scope.launch {
   ///     try client.copy(to: server)
-  ///     try server.finishWriting()            // the copy tells no end: its caller decides
+  ///     try server.finishWriting()            // the copy sends no end: its caller decides
   ///   }
   ///   try server.copy(to: client)
   ///   try client.finishWriting()

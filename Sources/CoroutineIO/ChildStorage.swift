@@ -77,7 +77,7 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
     var isReadable = false
     while true {
       if let end = try learnEnd() { return end }
-      // A debugger gets the end first, and nothing tells when it has taken it.
+      // A debugger gets the end first, and nothing says when it has taken it.
       if isReadable { try limit.pause(for: .milliseconds(10)) }
       // There may be several waiters: all of them are woken, and one reaps.
       let result = try descriptor.perform(.read, limit) { number in
@@ -146,7 +146,7 @@ final class ChildStorage: HiddenFromMirrors, @unchecked Sendable {
   }
 
   /// The same, for a coroutine that is cancelled: suspends it until the process has ended. One that may not be killed, as it runs
-  /// as another user, would have it for ever: it goes on, and a timeout tells why.
+  /// as another user, would have it for ever: it goes on, and a timeout says why.
   func killAndWait() throws {
     do { try kill() } catch let refusal as IOError where refusal.code == EPERM {
       CoroutineCore.current?.noteCause(refusal)

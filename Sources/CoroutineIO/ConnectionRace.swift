@@ -31,7 +31,7 @@ struct ConnectionRace {
   func run() throws -> TCPConnection {
     // Nothing to race: in the calling coroutine.
     if addresses.count == 1 { return try winner(of: [attempt(addresses[0])]) }
-    // Room for all: no attempt ever waits to tell its outcome.
+    // Room for all: no attempt ever waits to hand over its outcome.
     let outcomes = Channel<Outcome>(capacity: .buffered(addresses.count), name: "connections to \(host)")
     defer {
       // Those that have answered at the same time. The scope has ended: no more will come.

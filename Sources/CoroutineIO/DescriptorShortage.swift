@@ -18,7 +18,7 @@ enum DescriptorShortage {
   /// Has an element once one of the module's descriptors was closed for a listener that waits.
   static let closed = Channel<Void>(capacity: .conflated, name: "a closed descriptor")
 
-  /// Closes a descriptor, and tells a listener that waits for one. One load where none does.
+  /// Closes a descriptor, and notifies a listener that waits for one. One load where none does.
   ///
   /// - Returns: as `coroutine_io_close`.
   @discardableResult
@@ -42,7 +42,7 @@ enum DescriptorShortage {
 
     deinit { if isCounted { waiters.subtract(1, ordering: .relaxed) } }
 
-    /// Suspends the calling coroutine until it is worth another try. Not the first time, which only lets it be told of closes
+    /// Suspends the calling coroutine until it is worth another try. Not the first time, which only lets it learn of closes
     /// from here on: one that has come between the refusal and this would go unnoticed.
     ///
     /// - Throws: `TimeoutError` when the deadline has passed; `CancellationError`.

@@ -114,7 +114,7 @@ final class DescriptorStorage: Sendable {
     while true {
       // Before the call: what changes from here on is another count.
       let seen = waits.events(for: readiness)  // litmus: readiness-count
-      // Where it must not wait, no event has been looked for: only the call tells. In a child of fork the count stands still.
+      // Where it must not wait, no event has been looked for: only the call knows. In a child of fork the count stands still.
       let isTried =
         asked == nil || limit.isNow || isLastTry || !isExhausted(readiness, at: seen) || waits.isInForkedChild
       if isTried {
@@ -187,7 +187,7 @@ package struct WaitLimit: Sendable {
     throw TimeoutError(after: timeout)
   }
 
-  /// Suspends the calling coroutine for some time, where no event tells when to look again; only until the deadline, if that
+  /// Suspends the calling coroutine for some time, where no event says when to look again; only until the deadline, if that
   /// comes first: it is worth a last look.
   func pause(for duration: Duration) throws {
     let now = WaitDeadline.after(.nanoseconds(1))

@@ -217,7 +217,7 @@ extension Readiness {
     self.init(rawValue: 0)
     if failed || bits & coroutine_io_event_readable != 0 { self = union(.readable) }
     if failed || bits & coroutine_io_event_writable != 0 { self = union(.writable) }
-    // A read of TCP stops before an urgent byte: from there on a short one does not tell that there is no more.
+    // A read of TCP stops before an urgent byte: from there on a short one does not mean that there is no more.
     if failed || bits & coroutine_io_event_hung_up != 0 { self = union(.hungUp) }
   }
 }

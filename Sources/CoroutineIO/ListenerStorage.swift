@@ -16,7 +16,7 @@ final class ListenerStorage: Sendable {
   private let removal = Lock()
   private let isRemoved = Atomic<Bool>(false)
   /// When a shortage was last reported, in nanoseconds; 0: never.
-  private let lastTold = Atomic<UInt64>(0)
+  private let lastReport = Atomic<UInt64>(0)
   /// In nanoseconds: a minute, since a shortage may last, and be met by each client.
   private static var timeBetweenReports: UInt64 { 60_000_000_000 }
   /// `Fork.count` of the process that listens. A child closes its copy, and leaves the name to its parent.
@@ -72,7 +72,7 @@ final class ListenerStorage: Sendable {
           continue
         // EPERM: a firewall has refused this one. Or a policy refuses each, and leaves it in the queue.
         case EMFILE, ENFILE, ENOBUFS, ENOMEM, ENOSPC, EPERM:
-          tell(error)
+          report(error)
           try shortage.wait(limit)
         default: throw error
         }
@@ -80,18 +80,18 @@ final class ListenerStorage: Sendable {
     }
   }
 
-  private func tell(_ error: IOError) {
+  private func report(_ error: IOError) {
     // Never 0.
     let now = WaitDeadline.after(.nanoseconds(1))
-    let last = lastTold.load(ordering: .relaxed)
+    let last = lastReport.load(ordering: .relaxed)
     guard last == 0 || now &- last > Self.timeBetweenReports,
-      lastTold.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
+      lastReport.compareExchange(expected: last, desired: now, ordering: .relaxed).exchanged
     else { return }
     CoroutineErrors.unhandled(AcceptSuspended(cause: error), descriptor.name)
   }
 }
 
-/// A listener of this module: its descriptor tells of its close.
+/// A listener of this module: its descriptor shows its close.
 protocol DescriptorListener {
   var descriptor: Descriptor { get }
 }

@@ -17,7 +17,7 @@ public protocol StreamListener: Sendable {
   /// A connection that its peer has reset meanwhile is skipped. When the process has no descriptor left (EMFILE), the
   /// listener reports this through `CoroutineErrors.unhandled`, once a minute at most, and waits until there are some: it goes
   /// on as soon as a descriptor of this module is closed, and looks ten times a second for those of other code, of which
-  /// nothing tells it.
+  /// nothing notifies it.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, `CancellationError`, `DescriptorClosed`, `IOError`.

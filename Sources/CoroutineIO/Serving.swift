@@ -21,7 +21,7 @@ extension StreamListener {
   /// has returned or thrown. An error of one never ends the others.
   ///
   /// What a handler has written before it returns reaches its peer also if that still sends: a close would reset the
-  /// connection then. Where bytes have come that the handler has not read, the peer is told of the end, and what it sends is
+  /// connection then. Where bytes have come that the handler has not read, the peer gets the end, and what it sends is
   /// dropped until its own end, 256 KiB of it at most, for a second at most. A connection whose peer is quiet is closed at
   /// once, as is one whose handler has thrown.
   ///
@@ -176,7 +176,7 @@ package final class RunningConnections: @unchecked Sendable {
         isShortOfStacks.store(true, ordering: .relaxed)
         withoutStack(error)
       } else {
-        tellNews()
+        sendNews()
       }
       ended(number)
     }
@@ -213,11 +213,11 @@ package final class RunningConnections: @unchecked Sendable {
 
   private func noteBegin() {
     guard isShortOfStacks.load(ordering: .relaxed) else { return }
-    tellNews()
+    sendNews()
     isShortOfStacks.store(false, ordering: .relaxed)
   }
 
-  private func tellNews() {
+  private func sendNews() {
     if isShortOfStacks.load(ordering: .relaxed) { _ = news.trySend(()) }
   }
 

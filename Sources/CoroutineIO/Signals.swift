@@ -69,7 +69,7 @@ private final class SignalReceivers: @unchecked Sendable {
           operation: "receive", code: ECHILD, subject: "signals in a child of fork, whose parent receives them")
       }
       made = receivers
-      receivers.beginTelling()
+      receivers.beginDelivering()
       return receivers
     }
   }
@@ -79,8 +79,8 @@ private final class SignalReceivers: @unchecked Sendable {
   private let lock = Lock()
   // Guarded by the lock, both.
   private var channels: [Int32: [Channel<Int32>]] = [:]
-  /// Whether there is a coroutine that tells of signals.
-  private var isTelling = false
+  /// Whether there is a coroutine that delivers signals.
+  private var isDelivering = false
   /// Kept open, for the handlers: a write to a pipe without a reader would end the process.
   private let reader: PipeReader
   private let writer: PipeWriter
@@ -94,46 +94,46 @@ private final class SignalReceivers: @unchecked Sendable {
     return SignalReceivers(reader, writer)
   }
 
-  /// Goes with the body of the coroutine that tells of signals: that ends only where it gets no stack, and so never begins.
-  private final class Teller: Sendable {
+  /// Goes with the body of the coroutine that delivers signals: that ends only where it gets no stack, and so never begins.
+  private final class Deliverer: Sendable {
     let receivers: SignalReceivers
 
     init(of receivers: SignalReceivers) { self.receivers = receivers }
 
-    deinit { receivers.endTelling() }
+    deinit { receivers.endDelivering() }
   }
 
-  private func beginTelling() {
+  private func beginDelivering() {
     let begins = lock.withLock {
-      defer { isTelling = true }
-      return !isTelling
+      defer { isDelivering = true }
+      return !isDelivering
     }
     guard begins else { return }
-    let teller = Teller(of: self)
+    let deliverer = Deliverer(of: self)
     Coroutine.detached(name: "signals") {
       // Each byte says that some signal has come; the records say which.
-      while try teller.receivers.reader.read() != nil { teller.receivers.tell() }
+      while try deliverer.receivers.reader.read() != nil { deliverer.receivers.deliver() }
     }
   }
 
   /// The receivers of signals must hear that none will come. A later subscription tries again.
-  private func endTelling() {
+  private func endDelivering() {
     let all = lock.withLock {
       defer { channels = [:] }
-      isTelling = false
+      isDelivering = false
       for number in channels.keys { coroutine_io_signal_release(number) }
       return channels.values.flatMap(\.self)
     }
-    for channel in all { channel.close(throwing: Self.notTold) }
+    for channel in all { channel.close(throwing: Self.notDelivered) }
   }
 
-  private static var notTold: IOError {
+  private static var notDelivered: IOError {
     IOError(operation: "start", code: ENOMEM, subject: "the coroutine that tells of signals")
   }
 
   func add(_ channel: Channel<Int32>, for numbers: [Int32]) throws {
     try lock.withLock {
-      guard isTelling else { throw Self.notTold }
+      guard isDelivering else { throw Self.notDelivered }
       // All or none.
       var caught: [Int32] = []
       for number in Set(numbers) where channels[number] == nil {
@@ -146,7 +146,7 @@ private final class SignalReceivers: @unchecked Sendable {
       }
       for number in Set(numbers) { channels[number, default: []].append(channel) }
     }
-    // Not with the next signal only: that should end a program whose threads are all taken, so that nothing tells it.
+    // Not with the next signal only: that should end a program whose threads are all taken, so that nothing delivers it.
     channel.whenClosed { _ in self.lock.withLock { for number in numbers { _ = self.isCaught(number) } } }
   }
 
@@ -160,15 +160,15 @@ private final class SignalReceivers: @unchecked Sendable {
     return channels[number] != nil
   }
 
-  private func tell() {
+  private func deliver() {
     for number in 1...coroutine_io_signal_last() {
       let record = coroutine_io_signal_take(number)
       guard record != 0 else { continue }
-      var isTold = false
+      var isDelivered = false
       for channel in lock.withLock({ channels[number] ?? [] }) where !channel.isClosed {
-        if case .sent = channel.trySend(number) { isTold = true }
+        if case .sent = channel.trySend(number) { isDelivered = true }
       }
-      guard !isTold else { continue }
+      guard !isDelivered else { continue }
       // Also one that came just before it was released, and is found by the look after that. A channel that has subscribed since
       // then gets it. Where other code has put the handler back after the release, it would be found here again and again. (One
       // that had come before that is none of these: the program may have a handler of its own by now.)

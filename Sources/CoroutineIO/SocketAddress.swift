@@ -164,7 +164,7 @@ public struct SocketAddress: Hashable, Sendable, LosslessStringConvertible {
 
   private static var unnamed: String { "(unnamed)" }
 
-  /// Whether a path has to be told from an abstract name, and from none; also one that has "./" before it already.
+  /// Whether a path has to be distinguished from an abstract name, and from none; also one that has "./" before it already.
   private static func looksLikeNoPath(_ path: some Collection<UInt8>) -> Bool {
     var rest = path[...]
     while rest.starts(with: "./".utf8) { rest = rest.dropFirst(2) }

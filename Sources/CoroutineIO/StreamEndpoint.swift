@@ -385,7 +385,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   /// How many bytes the kernel has taken, in all.
   var bytesWritten: UInt64 { total.load(ordering: .relaxed) }
 
-  /// Tells the peer that nothing more will be written.
+  /// Informs the peer that nothing more will be written.
   func finishWriting() throws {
     try writing {
       try descriptor.withFileDescriptor { number in
@@ -410,7 +410,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   /// that were not read, or still come, the kernel drops what it has not sent yet, and resets the connection. By a Unix socket
   /// the peer would get a reset in place of the end.
   ///
-  /// Then it tells the peer of the end, and drops what comes until the peer's own end: 256 KiB at most, for some time at most,
+  /// Then it sends the peer the end, and drops what comes until the peer's own end: 256 KiB at most, for some time at most,
   /// and until the calling coroutine is cancelled. In all other cases it does nothing: a peer that is quiet gets its end by the
   /// close.
   func takeLeave(upTo time: Duration = .seconds(1)) {

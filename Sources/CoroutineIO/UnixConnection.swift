@@ -21,7 +21,7 @@ public struct UnixConnection: SocketConnection {
     self.remoteAddress = remoteAddress
   }
 
-  /// Connects to a socket in the file system; suspends while the listener's queue is full: the kernel does not tell when it no
+  /// Connects to a socket in the file system; suspends while the listener's queue is full: the kernel does not say when it no
   /// longer is, so that it tries again after a while, 64 ms at most.
   ///
   /// - Parameters:

@@ -103,7 +103,7 @@ extension File {
       DescriptorShortage.close(number)
       throw error
     }
-    // Before it gets the name: a file system that has kept bytes back, such as NFS, tells here that it could not write them.
+    // Before it gets the name: a file system that has kept bytes back, such as NFS, reports here that it could not write them.
     try FilePool.check(DescriptorShortage.close(number), "close", text)
   }
 

@@ -81,7 +81,7 @@ extension InspectionError {
   }
 }
 
-/// The facts about a process that the kernel tells every user.
+/// The facts about a process that the kernel shows every user.
 private struct ProcessStatus {
   private let id: CInt
   private let lines: [Substring]
@@ -98,7 +98,7 @@ private struct ProcessStatus {
   /// It has ended, and its parent has not collected it yet.
   var hasEnded: Bool { value("State")?.hasPrefix("Z") ?? true }
 
-  /// The process that debugs it: the kernel tells the thread.
+  /// The process that debugs it: the kernel names the thread.
   var tracer: CInt? {
     guard let thread = value("TracerPid").flatMap({ CInt($0) }), thread != 0 else { return nil }
     return ProcessStatus(thread).value("Tgid").flatMap { CInt($0) } ?? thread

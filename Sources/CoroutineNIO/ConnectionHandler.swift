@@ -311,7 +311,7 @@
       closed.futureResult.assumeIsolated().whenComplete { result in
         // All was sent; but the peer's half has ended meanwhile, so that NIO has closed the channel as a whole.
         if self.isInputClosed, case .failure(ChannelError.outputClosed) = result { return promise.succeed() }
-        // It has no halves, or a handler has refused, and goes on as before. (Where the half has ended, that was told by an event.)
+        // It has no halves, or a handler has refused, and goes on as before. (Where the half has ended, an event has said so.)
         switch result {
         case .success, .failure(ChannelError.outputClosed): break
         case .failure: self.isOutputEnded = self.isClosing
@@ -324,14 +324,14 @@
     /// Whether the system has taken all that was flushed.
     private func isAllSent(by channel: any NIOCore::Channel) -> Bool { unsentBytes(of: channel) == 0 }
 
-    /// What the system has not taken; zero also where the channel does not tell.
+    /// What the system has not taken; zero also where the channel does not say.
     private func unsentBytes(of channel: any NIOCore::Channel) -> Int {
       // Other channels with halves, such as those of SSH, need not know the option.
       guard ConnectionKind(of: channel) == .whole, let options = channel.syncOptions else { return 0 }
       return (try? options.getOption(.bufferedWritableBytes)) ?? 0
     }
 
-    /// Nothing tells of it: so this looks again and again, ever less often.
+    /// No event reports it: so this looks again and again, ever less often.
     private func waitUntilSent(_ promise: EventLoopPromise<Void>, on eventLoop: any EventLoop) {
       waitingForSent.append(promise)
       guard waitingForSent.count == 1 else { return }

@@ -85,7 +85,7 @@
       }
     }
 
-    /// By which NIO tells what is in a message: never in a pipeline.
+    /// By which NIO knows what is in a message: never in a pipeline.
     @usableFromInline
     final class Unwrapping<InboundIn>: ChannelInboundHandler {}
   }

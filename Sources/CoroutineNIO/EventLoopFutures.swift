@@ -57,7 +57,7 @@
     @available(*, noasync, message: "it blocks where no coroutine runs; prefer 'await' and get()")
     public func callAsFunction(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
       guard let core = CoroutineCore.current else { return try future.wait(file:line:)(file, line) }  // NIO's
-      BlockingCall("EventLoopFuture.wait()", file, line).tellThatItSuspends(core, "Say get() in a coroutine.")
+      BlockingCall("EventLoopFuture.wait()", file, line).warnThatItSuspends(core, "Say get() in a coroutine.")
       return try future.get(until: WaitDeadline.never, timeout: nil)
     }
   }

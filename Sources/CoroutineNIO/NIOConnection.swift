@@ -118,7 +118,7 @@
     /// coroutine while the peer is slow.
     ///
     /// That it returns does not say that the message was sent: an error of that closes the channel, and the next operation
-    /// tells it. `writeAndFlush(_:timeout:)` waits for that.
+    /// throws it. `writeAndFlush(_:timeout:)` waits for that.
     ///
     /// - Parameters:
     ///   - message: what is written.

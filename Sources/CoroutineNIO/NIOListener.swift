@@ -33,7 +33,7 @@
     /// - Parameters:
     ///   - bootstrap: has the loops on which the connections are to be.
     ///   - host: an address, or a name that is resolved.
-    ///   - port: 0: one that is free, which `localAddress` tells.
+    ///   - port: 0: one that is free, which `localAddress` says.
     ///   - initializer: adds the handlers to a new connection's channel, on its loop, and wraps it. If it throws, the
     ///     connection is closed.
     /// - Throws: `CancellationError`; `IOError` of NIO, such as EADDRINUSE.
@@ -261,7 +261,7 @@
     /// Why NIO is about to close the channel.
     private var failure: (any Error)?
     /// When a shortage was last reported.
-    private var lastTold: NIODeadline?
+    private var lastReport: NIODeadline?
     /// While there is one: the next try has its time.
     private var isPaused = false
 
@@ -297,14 +297,14 @@
       context.fireErrorCaught(error)
     }
 
-    /// The kernel does not tell when there is room again, and goes on to tell of the client that waits: NIO would try at once, and
+    /// The kernel does not say when there is room again, and goes on to report the waiting client: NIO would try at once, and
     /// for ever.
     private func pause(_ context: ChannelHandlerContext, _ code: CInt) {
       guard !isPaused, let options = context.channel.syncOptions else { return }
       isPaused = true
       let now = NIODeadline.now()
-      if lastTold.map({ now - $0 >= .minutes(1) }) ?? true {
-        lastTold = now
+      if lastReport.map({ now - $0 >= .minutes(1) }) ?? true {
+        lastReport = now
         let cause = CoroutineIO::IOError(operation: "accept", code: code, subject: name)
         CoroutineErrors.unhandled(AcceptSuspended(cause: cause), name)
       }

@@ -21,12 +21,12 @@
     /// Waits for the next one, and names its coroutine; `nil`: there will be none.
     let next: () throws -> (connection: Connection, name: String)?
     /// Closed when there will be no next one, and none of those that wait is handled any more, by an error if there is one; `nil`:
-    /// `next` alone tells.
+    /// `next` alone knows.
     var ended: Coroutine::Channel<Void>?
     /// Whether those that run may take their time when there is no next one, and are ended by a cancel only.
     let waitsForRest: Bool
     let handler: @Sendable (Connection) throws -> Void
-    /// Tells those that run that the end has come.
+    /// Notifies those that run that the end has come.
     let quiesce: () -> Void
 
     /// Throws what `next` has thrown, a cancel for example.

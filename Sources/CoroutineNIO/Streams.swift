@@ -31,7 +31,7 @@
     /// To be called in the channel's initializer, on its loop, behind the handlers that come before the multiplexer, such
     /// as that of TLS: what they report ends the connection. What the multiplexer reports is for the streams, and for
     /// handlers that are added behind it. It leaves to one of them to close the connection: `NIOCloseOnErrorHandler` does. Nor does
-    /// it tell the client that the server stops: `NIOHTTP2ServerConnectionManagementHandler` does, which the article
+    /// it say to the client that the server stops: `NIOHTTP2ServerConnectionManagementHandler` does, which the article
     /// <doc:CoroutineNIO> adds, too.
     ///
     /// The channel itself may be passed for a stream, too, as the example does where a client has chosen HTTP/1.1: then it is

@@ -5,7 +5,7 @@
   public import Logging
 
   extension Logger.MetadataProvider {
-    /// Tells in each line which coroutine has logged it: `coroutine`, its number, and `coroutine.name` if it has a name.
+    /// Says in each line which coroutine has logged it: `coroutine`, its number, and `coroutine.name` if it has a name.
     /// The numbers are those of dumps and traces. A line from elsewhere has neither.
     ///
     /// ```swift

@@ -4,8 +4,8 @@ import Coroutine
 
 /// The coroutines that were launched in a run on other schedulers, and have not been seen to end.
 ///
-/// It keeps them, since a run that can't go on asks for their states. An error that no caller has got is told when a
-/// coroutine goes: so the thread that removes those that have ended lets go of them where that may be told, outside of locks.
+/// It keeps them, since a run that can't go on asks for their states. An error that no caller has got is reported when a
+/// coroutine goes: so the thread that removes those that have ended lets go of them where that may be said, outside of locks.
 struct Outsiders {
   private(set) var cores: [CoroutineCore] = []
   /// When those that have ended are removed next, so that a run which is never held up does not keep them all.

@@ -22,7 +22,7 @@ import Testing
           case 0:
             switch machine.report(count) {
             case .tooLate: #expect(machine.hasEnded)
-            case .told(let readers, let replaced):
+            case .kept(let readers, let replaced):
               #expect(readers.nodes == (waiting.map { [$0.node] } ?? []))
               #expect(replaced == (keepsAll || count == 0 ? nil : count - 1))
               waiting = nil

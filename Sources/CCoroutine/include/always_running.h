@@ -2,7 +2,7 @@
 
 // What looks like the block of a stack whose body runs, for ever: every word of it is its own address, which each backend
 // takes for the saved registers of a resumer. For a generator that has no block from which an element could come in the plain
-// way: one test tells that, among others. Never resumed, never written.
+// way: one test finds that, among others. Never resumed, never written.
 //
 // Here, and not a constant of Swift's: that would be made at its first use, and each use would ask whether it is.
 #pragma once

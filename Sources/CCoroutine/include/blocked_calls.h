@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// In which system calls threads of the process are blocked, as far as the kernel tells: /proc/self/task/<thread>/syscall. No
+// In which system calls threads of the process are blocked, as far as the kernel says: /proc/self/task/<thread>/syscall. No
 // thread notices that it is looked at.
 #pragma once
 
@@ -16,7 +16,7 @@ struct coroutine_blocked_call {
 };
 
 enum coroutine_thread_look {
-  COROUTINE_THREAD_UNKNOWN,  // the kernel does not tell
+  COROUTINE_THREAD_UNKNOWN,  // the kernel does not say
   COROUTINE_THREAD_ELSEWHERE,  // it is in no system call
   COROUTINE_THREAD_IN_CALL,
 };

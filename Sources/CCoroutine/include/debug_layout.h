@@ -44,7 +44,7 @@ struct coroutine_debug_layout {
 
   // A saved context. It holds registers if the word at `context_live` is not 0.
   uint64_t context_size;
-  uint64_t context_is_known;  // 0: where its registers lie can't be told
+  uint64_t context_is_known;  // 0: where its registers lie is not known
   uint64_t context_live;
   uint64_t context_indirect;  // 1: the offsets that follow count from where the context's first word points
   uint64_t context_pc;
@@ -70,7 +70,7 @@ struct coroutine_debug_layout {
   uint64_t core_home, core_next_ready, core_since;
   // Where a coroutine keeps what few have; 0: it has nothing of that. The word at `extras_cancelled` is 0 unless it was cancelled.
   uint64_t core_extras, extras_visiting, extras_creation, extras_cancelled;
-  // What it waits for. The byte at `core_subject_tag` tells what the word before it is; other values: it does not wait.
+  // What it waits for. The byte at `core_subject_tag` says what the word before it is; other values: it does not wait.
   uint64_t core_operation, core_subject, core_subject_tag, core_deadline;
   uint64_t subject_object, subject_cases;
   uint64_t scope_name, scope_owner;

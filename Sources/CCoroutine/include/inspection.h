@@ -24,7 +24,7 @@ enum coroutine_request {
   COROUTINE_REQUEST_EVENTS = 4,
   // New coroutines are to note their creators: `coroutine_creation_backtracer` finds them.
   COROUTINE_REQUEST_CREATORS = 8,
-  // Runs of tests are to be told what is launched in them to run elsewhere: CoroutineTesting's.
+  // Runs of tests are to be notified of what is launched in them to run elsewhere: CoroutineTesting's.
   COROUTINE_REQUEST_LAUNCHES = 16,
   // The module Observation is loaded: what suspends must leave none of its lists behind (property_tracking.c).
   COROUTINE_REQUEST_TRACKING = 32,
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) bool coroutine_events_are_observed(
   return (coroutine_requests_now() & COROUTINE_REQUEST_EVENTS) != 0;
 }
 
-static inline __attribute__((always_inline)) bool coroutine_launches_are_told(void) {
+static inline __attribute__((always_inline)) bool coroutine_launches_are_observed(void) {
   return (coroutine_requests_now() & COROUTINE_REQUEST_LAUNCHES) != 0;
 }
 

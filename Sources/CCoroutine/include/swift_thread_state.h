@@ -64,7 +64,7 @@ struct swift_thread_state_offsets {
   ptrdiff_t access;
   ptrdiff_t task;
   ptrdiff_t locals;
-  // The same as `task` where `locals` lies COROUTINE_LOCALS_AFTER_TASK above it, so that one load tells both offsets.
+  // The same as `task` where `locals` lies COROUTINE_LOCALS_AFTER_TASK above it, so that one load gives both offsets.
   ptrdiff_t bindings;
   // Of the two words of C++; where there is no C++, of two words that are always 0.
   ptrdiff_t exceptions;

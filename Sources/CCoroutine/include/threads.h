@@ -11,7 +11,7 @@ int coroutine_processor_count(void);
 // Whether the calling thread is one of Swift's cooperative pool, and runs a job of it. Not quick.
 _Bool coroutine_is_cooperative_thread(void);
 
-// Whether the process has no thread but the calling one. False where that can't be told. Not quick.
+// Whether the process has no thread but the calling one. False where that is not known. Not quick.
 _Bool coroutine_is_only_thread(void);
 
 // Whether the calling thread is the one that the process began with.

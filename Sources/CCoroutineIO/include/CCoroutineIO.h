@@ -61,7 +61,7 @@ int coroutine_io_adopt(int descriptor);
 int coroutine_io_open_standard(int number, int mode);
 
 /// Whether a descriptor can be read from, or written to, without waiting: also at its end, with an error, and where the kernel
-/// refuses to tell.
+/// refuses to say.
 bool coroutine_io_is_ready(int descriptor, bool to_write);
 
 /// Closes; an interrupted call has closed too. A negated errno of a file says that bytes which were written have not reached

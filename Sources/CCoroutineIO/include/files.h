@@ -18,7 +18,7 @@
 int coroutine_io_file_open(const char *_Nonnull path, int flags, mode_t mode);
 
 // pread and pwrite, repeated until all is done, or the file has ended. Returns how many bytes were read or written. If
-// some were written, an error waits for the next call; of a read it is told at once, as fewer bytes mean the end. A negative
+// some were written, an error waits for the next call; of a read it comes at once, as fewer bytes mean the end. A negative
 // offset writes at the end, to a file that was opened with O_APPEND.
 int64_t coroutine_io_file_read(int file, void *_Nonnull buffer, size_t count, int64_t offset);
 int64_t coroutine_io_file_write(int file, const void *_Nonnull bytes, size_t count, int64_t offset);
@@ -51,7 +51,7 @@ struct coroutine_io_entry {
 void *_Nullable coroutine_io_folder_open(const char *_Nonnull path, int *_Nonnull error);
 void coroutine_io_folder_close(void *_Nonnull folder);
 
-// The next entries, `.` and `..` left out; none at the end. (An error behind some of them is told by the next call.)
+// The next entries, `.` and `..` left out; none at the end. (An error behind some of them is reported by the next call.)
 int coroutine_io_folder_read(void *_Nonnull folder, struct coroutine_io_entry *_Nonnull entries, int count);
 
 #endif

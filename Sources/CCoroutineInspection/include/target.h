@@ -14,7 +14,7 @@ struct target;
 
 // Why there is no target.
 enum target_failure {
-  target_failed_system = 1,    // errno tells
+  target_failed_system = 1,    // errno says why
   target_failed_no_process,    // there is none of that number
   target_failed_permission,    // it may not be looked at
   target_failed_gone,          // it ended meanwhile

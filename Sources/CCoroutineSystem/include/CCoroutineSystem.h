@@ -68,7 +68,7 @@ static inline uint32_t coroutine_system_fork_count(void) { return __atomic_load_
 /// call in such a process, none elsewhere.
 bool coroutine_system_is_lonely_child(void);
 
-/// Tells the processor that the caller spins, so that a sibling hyperthread gets the execution units.
+/// Informs the processor that the caller spins, so that a sibling hyperthread gets the execution units.
 static inline void coroutine_system_relax(void) {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -89,7 +89,7 @@ static inline void coroutine_system_prefetch(const void *_Nullable address) { __
 int coroutine_system_futex_wait(const uint32_t *_Nonnull address, uint32_t expected, const struct timespec *_Nullable deadline,
                        bool is_idle);
 
-/// An argument that the system call behind `coroutine_system_futex_wait` ignores: it tells a debugger that looks at a
+/// An argument that the system call behind `coroutine_system_futex_wait` ignores: it shows a debugger that looks at a
 /// thread from outside that this one is idle.
 const void *_Nonnull coroutine_system_idle_mark(void);
 
@@ -127,7 +127,7 @@ int coroutine_system_membarrier(void);
 /// glibc.
 void coroutine_system_keep_freed_memory(size_t bytes);
 
-/// Gives freed memory back to the kernel from anywhere in the C library's heaps, where the library was told above what to
+/// Gives freed memory back to the kernel from anywhere in the C library's heaps, where the library was set above what to
 /// keep: a program that leaves it alone is left alone. Locks each heap for as long as its free blocks need, about 0.3 ms a
 /// MiB. Without effect where it is not glibc.
 void coroutine_system_give_back_freed_memory(void);

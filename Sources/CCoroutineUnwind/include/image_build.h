@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tells whether a file is the build of an executable or library that a process has loaded, or another one of the same name.
+// Finds whether a file is the build of an executable or library that a process has loaded, or another one of the same name.
 #pragma once
 
 #include <elf.h>

@@ -10,7 +10,7 @@
 // MARK: A dump on a signal
 
 // Lets `signal` write its index among those asked for to a pipe. Returns that index; -1 if there is room for none (of 8), or
-// the system refuses: errno tells.
+// the system refuses: errno says why.
 int coroutine_signals_notify(int signal);
 
 // Waits for the next signal, and returns its index. -1 after an unexpected error. From here on the calling thread takes

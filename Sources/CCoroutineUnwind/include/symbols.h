@@ -3,7 +3,7 @@
 // Which function, file and line an address of a process belongs to, this one or another: from the symbol tables and the debug
 // information of the executable and of the libraries that are loaded.
 //
-// Swift's own `Runtime` module can tell too. It runs all line programs of an executable for each address (0.8 ms a
+// Swift's own `Runtime` module finds them, too. It runs all line programs of an executable for each address (0.8 ms a
 // frame in a program of 2 MB), and misorders or misses functions that were inlined into each other, so that in
 // optimised code names and lines do not belong together. Here each is read once, and the order is that of the debug
 // information.

@@ -148,8 +148,8 @@ extension ActorCore {
       let failure = runOnce()
       let outcome = lock.withLock { life.bodyEnded(failure) }
       endWatches()
-      let isTold = endMessage(messageFailure(failure, outcome))
-      let end = end(after: outcome, failure, isTold: isTold)
+      let isAnswered = endMessage(messageFailure(failure, outcome))
+      let end = end(after: outcome, failure, isAnswered: isAnswered)
       // One of the children may wait, shielded, for an answer that it would not get.
       if end != nil { refuseMessages() }
       children?.close()
@@ -161,21 +161,21 @@ extension ActorCore {
 
   /// How it ends after a run of the body; `nil`: the body is run again.
   ///
-  /// - Parameter isTold: whether a message was answered by, or reported with, `messageFailure`.
+  /// - Parameter isAnswered: whether a message was answered by, or reported with, `messageFailure`.
   private final func end(
-    after outcome: ActorStateMachine.Outcome, _ failure: (any Error)?, isTold: Bool
+    after outcome: ActorStateMachine.Outcome, _ failure: (any Error)?, isAnswered: Bool
   ) -> ActorEnd? {
     // What was decided about this failure decides about no later one.
     let verdict = self.verdict.take()
     switch outcome {
     case .restart:
-      isFailureKnown = isTold || isFailureKnown
-      if verdict == nil, !isTold { reportUnheard(failure) }
+      isFailureKnown = isAnswered || isFailureKnown
+      if verdict == nil, !isAnswered { reportUnheard(failure) }
       // Another actor's failure restarts it, unless its own was to end it.
       return decidedEnd(failure, verdict)
     case .end(let end):
-      isFailureKnown = isTold || isFailureKnown
-      if verdict == nil, !isTold { reportUnheard(failure) }
+      isFailureKnown = isAnswered || isFailureKnown
+      if verdict == nil, !isAnswered { reportUnheard(failure) }
       // A stop ends it, unless its own failure was to end it: a supervisor that escalates that stops all of its actors. But one
       // that has gone on until the stop ends by that.
       return failure is CancellationError ? end : decidedEnd(failure, verdict) ?? end
@@ -185,10 +185,10 @@ extension ActorCore {
         if !own.isFailure(error) { CoroutineErrors.report(error, of: describeActor(name)) }
         return own
       }
-      // A message that it has interrupted was told of that one.
+      // A message that it has interrupted got that one.
       if isEscalated, verdict == nil, let failure, !isSame(failure, error) { reportUnheard(failure) }
       // What is known, or was decided, about a failure of its own is no word on another actor's.
-      isFailureKnown = isTold || !isEscalated && isFailureKnown
+      isFailureKnown = isAnswered || !isEscalated && isFailureKnown
       let decided = isEscalated ? nil : verdict
       return end(by: error, decided ?? judge(error, mayResume: false, mayRestart: mayRestart))
     }

@@ -45,7 +45,7 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
     }
   }
 
-  /// The actor itself, to send to, or to tell others of.
+  /// The actor itself, to send to, or to pass on to others.
   public var actor: MessageActor<Message> { MessageActor(ActorOwner(storage)) }
 }
 

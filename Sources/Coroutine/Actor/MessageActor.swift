@@ -192,7 +192,7 @@ extension MessageActor {
   ///
   /// - Parameters:
   ///   - timeout: how long to wait at most, for room in the mailbox and for the answer; zero or less: does not wait;
-  ///     `nil`: without a limit. The message is handled all the same: `Reply.isWanted` tells the actor that there is no
+  ///     `nil`: without a limit. The message is handled all the same: `Reply.isWanted` shows the actor that there is no
   ///     waiter.
   ///   - message: makes the message. Called at once.
   /// - Returns: what the actor gave to `Reply.complete(_:)`.

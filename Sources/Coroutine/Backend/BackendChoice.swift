@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Tells, in debug builds, that the packages of one graph ask for several context backends: traits add up, so that one
+/// Warns, in debug builds, that the packages of one graph ask for several context backends: traits add up, so that one
 /// package can make the switches of all others slower.
 enum BackendChoice {
   /// Once in the process, when its first pool, stack or queued coroutine is made.
-  static func tell() {
+  static func warn() {
     #if DEBUG
       if let message = message(traits: BackendTraits.names, selected: SelectedBackend.name) {
         CoroutineErrors.print(message)

@@ -49,7 +49,7 @@ public final class BlockingPool: Sendable {
   nonisolated(unsafe) private var timeout: Duration
   /// When a thread was last given work or became free.
   nonisolated(unsafe) private var lastChange = ContinuousClock.now
-  nonisolated(unsafe) private var isStandstillTold = false
+  nonisolated(unsafe) private var isStandstillReported = false
   /// Whether a thread is going to look for it: what waits may be all the work that there will ever be.
   nonisolated(unsafe) private var isLookDue = false
 
@@ -128,8 +128,8 @@ public final class BlockingPool: Sendable {
     lock.lock()
     let action = machine.submit(work)
     if case .wait = action {
-      message = isStandstillTold ? nil : standstill(at: now)
-      if !isStandstillTold, !isLookDue {
+      message = isStandstillReported ? nil : standstill(at: now)
+      if !isStandstillReported, !isLookDue {
         isLookDue = true
         timeOfLook = timeUntilLook(from: now)
       }
@@ -145,7 +145,7 @@ public final class BlockingPool: Sendable {
   /// Runs `work` on a thread of the pool, and returns at once. On the calling thread if there is none and can't be one, and in
   /// a child of `fork` whose parent has them. From any thread.
   ///
-  /// - Parameter work: is told whether it may block: whether the thread is the pool's.
+  /// - Parameter work: is given whether it may block: whether the thread is the pool's.
   package func runUnawaited(_ work: @escaping @Sendable (_ mayBlock: Bool) -> Void) {
     guard Fork.count == madeIn else { return work(false) }
     submit(UnawaitedWork(work))
@@ -171,12 +171,12 @@ public final class BlockingPool: Sendable {
     lock.withLock { isLookDue = false }
   }
 
-  /// Tells of a standstill, if there is one. How long until the next look; `nil`: there is none.
+  /// Reports a standstill, if there is one. How long until the next look; `nil`: there is none.
   fileprivate func lookForStandstill() -> Duration? {
     let now = ContinuousClock.now
     let (message, next): (String?, Duration?) = lock.withLock {
-      let message = isStandstillTold || machine.waiting.isEmpty ? nil : standstill(at: now)
-      isLookDue = !isStandstillTold && !machine.waiting.isEmpty
+      let message = isStandstillReported || machine.waiting.isEmpty ? nil : standstill(at: now)
+      isLookDue = !isStandstillReported && !machine.waiting.isEmpty
       return (message, isLookDue ? timeUntilLook(from: now) : nil)
     }
     if let message { CoroutineErrors.print(message) }
@@ -192,9 +192,9 @@ public final class BlockingPool: Sendable {
   /// The message if no thread has become free for too long. Once. The caller holds `lock`.
   private func standstill(at now: ContinuousClock.Instant) -> String? {
     let time = now - lastChange
-    // With fewer threads there could be no more: that was told.
+    // With fewer threads there could be no more: that was reported.
     guard time >= standstillTime, machine.threads >= machine.limit else { return nil }
-    isStandstillTold = true
+    isStandstillReported = true
     return "\(name) has given out all of its threads (\(machine.limit)), and none has become free for "
       + "\(time.components.seconds) s: more work waits. Give work that blocks for long a BlockingPool of its own, wait "
       + "for descriptors with CoroutineIO, or raise threadLimit."
@@ -223,7 +223,7 @@ public final class BlockingPool: Sendable {
     switch lock.withLock({ machine.startRefused(work) }) {
     case .give(let thread, let work): thread.begin(work)
     case .wait:
-      tellRefusal(of: "another thread of \(name)", code, "Its work waits for the threads that it has.")
+      warnAboutRefusal(of: "another thread of \(name)", code, "Its work waits for the threads that it has.")
     case .fail(let all):
       for work in all { work.perform(ThreadRefused(code: code)) }
     }

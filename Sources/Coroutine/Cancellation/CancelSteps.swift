@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a cancellation has reached in one coroutine: to be told once no lock is held.
+/// What a cancellation has reached in one coroutine: to be carried out once no lock is held.
 struct CancelReach: Sendable {
   /// Those of the regions that it has reached, innermost first.
   var handlers: [CancellationRegion.Handler]
@@ -8,9 +8,9 @@ struct CancelReach: Sendable {
   var woken: CoroutineCore?
 
   /// Runs the handlers, and those of the coroutines that they lead to. Then wakes the coroutine.
-  func tell(_ reason: any Error) {
+  func carryOut(_ reason: any Error) {
     guard !handlers.isEmpty else { return wake() }
-    CancelSteps.run([.tell(self)], reason)
+    CancelSteps.run([.carryOut(self)], reason)
   }
 
   /// The same for another thread to do, if there are handlers: the timers' thread must not wait for them.
@@ -38,10 +38,10 @@ final class LeftReach: Sendable {
   fileprivate init(_ reach: CancelReach, _ reason: any Error) { (self.reach, self.reason) = (reach, reason) }
 
   /// By a thread that refers to no part of it any more.
-  static func tellElsewhere(_ left: Unmanaged<LeftReach>) {
+  static func carryOutElsewhere(_ left: Unmanaged<LeftReach>) {
     HandlerThreads.run {
       let left = left.takeRetainedValue()
-      left.reach.tell(left.reason)
+      left.reach.carryOut(left.reason)
     }
   }
 }
@@ -54,7 +54,7 @@ final class LeftReach: Sendable {
 enum CancelSteps {
   fileprivate enum Step {
     case cancel(CoroutineCore)
-    case tell(CancelReach)
+    case carryOut(CancelReach)
     case handle(CancellationRegion.Handler)
     case wake(CancelReach)
   }
@@ -71,8 +71,8 @@ enum CancelSteps {
     while let step = steps.popLast() {
       switch step {
       case .cancel(let core):
-        if let reach = core.reach(by: reason) { steps.append(.tell(reach)) }
-      case .tell(let reach):
+        if let reach = core.reach(by: reason) { steps.append(.carryOut(reach)) }
+      case .carryOut(let reach):
         steps.append(.wake(reach))
         steps += reach.handlers.reversed().map { .handle($0) }
       case .handle(let handler):

@@ -69,7 +69,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     core.cancellationLock.unlock()
     // On another stack than its own it runs a generator's body.
     if core.block?.pointee.stack.contains(frameAddress) == false { RunningBodies.noteRegions() }
-    if let reason, let onCancel { CancelReach(handlers: [onCancel]).tell(reason) }
+    if let reason, let onCancel { CancelReach(handlers: [onCancel]).carryOut(reason) }
   }
 
   /// Closes it: nothing reaches it any more, but a handler that a canceller has taken may still run, or begin. By the code that
@@ -139,7 +139,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     var isDone = false
     while true {
       let (core, left) = attempt(reason, isTimer: true, &isDone)
-      if let left { LeftReach.tellElsewhere(left) }
+      if let left { LeftReach.carryOutElsewhere(left) }
       if isDone { return core }
       if let core { Self.releaseElsewhere(core) }
     }
@@ -154,21 +154,21 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     _ reason: any Error, isTimer: Bool, _ isDone: inout Bool
   ) -> (core: Unmanaged<CoroutineCore>?, left: Unmanaged<LeftReach>?) {
     var left: Unmanaged<LeftReach>?
-    func tell(_ reach: CancelReach) {
-      if isTimer { left = reach.left(reason) } else { reach.tell(reason) }
+    func carryOut(_ reach: CancelReach) {
+      if isTimer { left = reach.left(reason) } else { reach.carryOut(reason) }
     }
     switch currentList {
     case .coroutine(let core):
       core.cancellationLock.lock()
       isDone = isIn(core)
-      if isDone, note(reason) { tell(core.interrupt(downTo: outer)) } else { core.cancellationLock.unlock() }
+      if isDone, note(reason) { carryOut(core.interrupt(downTo: outer)) } else { core.cancellationLock.unlock() }
       return (Unmanaged.passRetained(core), left)
     case .generator(let regions):
       regions.lock.lock()
       isDone = isIn(regions)
       let handlers = isDone && note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
       regions.lock.unlock()
-      tell(CancelReach(handlers: handlers))
+      carryOut(CancelReach(handlers: handlers))
     case .none: isDone = true
     }
     return (nil, left)
@@ -251,10 +251,10 @@ extension CoroutineCore {
   @usableFromInline
   package final func cancel(reason: (any Error)?) {
     let reason = reason ?? CancellationError()
-    reach(by: reason)?.tell(reason)
+    reach(by: reason)?.carryOut(reason)
   }
 
-  /// The same up to what its caller is to tell; `nil`: no more is to be done. A coroutine that no caller has started would
+  /// The same up to what its caller is to carry out; `nil`: no more is to be done. A coroutine that no caller has started would
   /// never end, and is started here: it has no handlers, and waits for nothing. One that begins all the same keeps its place
   /// in its family's queue.
   final func reach(by reason: any Error) -> CancelReach? {

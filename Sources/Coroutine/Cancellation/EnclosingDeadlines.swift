@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Which timeouts could cancel the code that runs here. They are listed under the locks, and asked after that: a clock of the
-// user's may tell what is left of one.
+// user's may say what is left of one.
 
 extension CoroutineCore {
   /// Those around the code that the coroutine runs now, as far as to the first shield. On the coroutine itself.

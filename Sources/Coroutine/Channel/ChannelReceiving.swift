@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How a coroutine receives, as `ChannelSending` tells of a send: by the buffer alone, else with the lock by
+// How a coroutine receives, as `ChannelSending` describes a send: by the buffer alone, else with the lock by
 // `receiveLocked`, which waits where there is no element.
 
 extension ChannelStorage where Element: ~Copyable {

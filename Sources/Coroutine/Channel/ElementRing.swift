@@ -72,7 +72,7 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
   @inlinable @inline(__always)
   var countsAtRemoval: Bool { UInt8(truncatingIfNeeded: head) == .max }
 
-  /// The size of a byte: one comparison tells. Not the first one, which in many a channel is the only one. What one
+  /// The size of a byte: one comparison finds it. Not the first one, which in many a channel is the only one. What one
   /// counts for says `CoroutineCore.hasOperationLeftAtCountedSlot`.
   static var countInterval: Int { 256 }
 

@@ -422,7 +422,7 @@ extension CoroutineCore {
     // A debugger that came between may have found it, and it shall not end meanwhile. litmus: freeze-none
     if coroutine_inspection_requested() { Freeze.waitForEnd() }
     dropInheritedBindings()
-    // Before the body goes: what goes with it may tell others why.
+    // Before the body goes: what goes with it may show others why.
     outcome = .failure(error)
     dropBody()
     if coroutine_notes_are_taken() { noteTurnEnd(.finish) }
@@ -510,7 +510,7 @@ extension CoroutineCore {
       Freeze.waitForEnd()
       block.pointee.state.store(.running, ordering: .relaxed)
     }
-    if coroutine_events_are_observed() { tellResumed() }
+    if coroutine_events_are_observed() { notifyResumed() }
   }
 }
 

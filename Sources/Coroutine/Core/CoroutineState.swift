@@ -8,7 +8,7 @@ public enum CoroutineState: UInt8, AtomicRepresentable, Sendable {
   case ready
   /// It runs on a thread, or has handed its thread off to the coroutine that it waits for, and goes on after that.
   case running
-  /// It waits for something: `Coroutine.suspension` tells for what, and since when.
+  /// It waits for something: `Coroutine.suspension` says for what, and since when.
   case suspended
   /// It has ended.
   case finished

@@ -11,18 +11,18 @@ extension CoroutineCore {
   final func noteCreation() {
     record.note()
     if let backtracer = coroutine_get_creation_backtracer() { noteCreators(backtracer) }
-    if coroutine_events_are_observed() { CoroutineObservation.tell(.created, of: self) }
+    if coroutine_events_are_observed() { CoroutineObservation.notify(.created, of: self) }
   }
 
   /// It is about to be handed to its scheduler for the first time.
   @inline(never)
   final func noteLaunch() {
-    if coroutine_launches_are_told() { tellRun() }
-    if coroutine_events_are_observed() { tellReady(.launched) }
+    if coroutine_launches_are_observed() { notifyRun() }
+    if coroutine_events_are_observed() { notifyReady(.launched) }
   }
 
-  /// Tells the run of a test that it will run elsewhere, if the launching code is a part of one.
-  private final func tellRun() {
+  /// Notifies the run of a test that it will run elsewhere, if the launching code is a part of one.
+  private final func notifyRun() {
     guard case .other(let run)? = SchedulerReference.run, let explorer = run.explorer else { return }
     if case .other(let other) = home, other.scheduler === run.scheduler { return }
     explorer.willRunElsewhere(self)
@@ -39,7 +39,7 @@ extension CoroutineCore {
       case .timedOut: .timedOut
       default: .woken
       }
-    tellReady(cause)
+    notifyReady(cause)
   }
 
   /// Off its stack, at the end of a turn that is observed or tracked.
@@ -60,26 +60,26 @@ extension CoroutineCore {
     guard coroutine_events_are_observed() else { return }
     switch afterSwitch {
     case .unlock, .unlockAll:
-      CoroutineObservation.tell(.suspended(waitReason.map { SuspensionReason($0.operation) } ?? .turn), of: self)
-    case .enqueue: tellReady(.yielded)
-    case .finish: CoroutineObservation.tell(.finished, of: self)
+      CoroutineObservation.notify(.suspended(waitReason.map { SuspensionReason($0.operation) } ?? .turn), of: self)
+    case .enqueue: notifyReady(.yielded)
+    case .finish: CoroutineObservation.notify(.finished, of: self)
     case .none: break
     }
   }
 
   @inline(never)
-  final func tellReady(_ cause: ReadyCause) {
+  final func notifyReady(_ cause: ReadyCause) {
     let now = coroutine_exact_time()
     neededExtras._withUnsafeGuaranteedRef {
       $0.turn &+= 1
       $0.readySince = now
     }
     let waker = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { $0.id } ?? 0
-    CoroutineObservation.tell(.ready(cause, by: cause == .yielded ? id : waker), of: self, at: now)
+    CoroutineObservation.notify(.ready(cause, by: cause == .yielded ? id : waker), of: self, at: now)
   }
 
   @inline(never)
-  final func tellResumed() {
+  final func notifyResumed() {
     let now = coroutine_exact_time()
     let since =
       extras?._withUnsafeGuaranteedRef { extras -> UInt64 in
@@ -87,11 +87,11 @@ extension CoroutineCore {
         return extras.readySince
       } ?? 0
     let isKnown = since != 0 && since >= CoroutineObservation.begin.load(ordering: .relaxed)  // litmus: end-result
-    CoroutineObservation.tell(.resumed(queued: isKnown ? now - since : nil), of: self, at: now)
+    CoroutineObservation.notify(.resumed(queued: isKnown ? now - since : nil), of: self, at: now)
   }
 
   @inline(never)
-  final func tellStolen() { CoroutineObservation.tell(.stolen, of: self) }
+  final func notifyStolen() { CoroutineObservation.notify(.stolen, of: self) }
 }
 
 extension CoroutineCore: ObservedCoroutine {

@@ -19,7 +19,7 @@ public enum CoroutineErrors {
   /// Takes the errors of the code that runs here, before any other handler: returns whether it has.
   @TaskLocal private static var taker: Taker?
 
-  /// Runs `body`, whose lost errors `taker` is told of first, as those of the coroutines and tasks that are created in it.
+  /// Runs `body`, whose lost errors `taker` gets first, as those of the coroutines and tasks that are created in it.
   ///
   /// A function, since another module that inlines `$taker` in a release build may read it before it is initialised.
   @inline(never)

@@ -32,12 +32,12 @@ func refused(_ thread: String, _ code: CInt, _ advice: String = "") -> Never {
 }
 
 /// Says on the standard error, once in the process, that the system refuses threads, and what that means.
-func tellRefusal(of thread: String, _ code: CInt, _ consequence: String) {
-  guard !refusalWasTold.exchange(true, ordering: .relaxed) else { return }
+func warnAboutRefusal(of thread: String, _ code: CInt, _ consequence: String) {
+  guard !hasWarnedAboutRefusal.exchange(true, ordering: .relaxed) else { return }
   CoroutineErrors.print("\(thread) could not be started: \(String(cString: strerror(code))). \(consequence)")
 }
 
-private let refusalWasTold = Atomic<Bool>(false)
+private let hasWarnedAboutRefusal = Atomic<Bool>(false)
 
 /// How long to wait between two tries for a thread without which nothing would go on: together about a second.
 struct RefusalPauses {

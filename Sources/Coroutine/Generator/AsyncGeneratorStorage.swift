@@ -214,7 +214,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   }
 
   /// The body's closure is gone: after its end, or since there was no memory for its stack. In that case its coroutine's
-  /// error tells.
+  /// error says so.
   fileprivate func bodyIsGone() {
     lock.lock()
     let waiters = machine.bodyEnded(nil)
@@ -266,7 +266,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   }
 }
 
-/// Tells that the body's closure is gone, whatever has become of its coroutine.
+/// Notes that the body's closure is gone, whatever has become of its coroutine.
 private final class AsyncGeneratorLife<Element: Sendable>: Sendable {
   let storage: AsyncGeneratorStorage<Element>
 

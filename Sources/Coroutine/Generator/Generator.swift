@@ -22,7 +22,7 @@
 /// a generator may be moved to another thread. Not so where the body yields with an access to a variable open
 /// (`array.sort { … try yield($0) … }`) or a task-local binding (`$local.withValue(1) { try yield(2) }`): then `next()`
 /// elsewhere traps. With such an access open an `await` between two elements traps in a task of the main actor; in that of
-/// another actor nothing tells. The consumer does not see such a binding. In a task, which frees its bindings in the reverse
+/// another actor nothing says so. The consumer does not see such a binding. In a task, which frees its bindings in the reverse
 /// order, one generator at a time may yield with one open: of two the Swift runtime ends the program. It does so, too, where the
 /// `next()` that opens the binding and the one that closes it (or the `cancel()`, or the drop) are not calls by one and the same
 /// `async` function. In a coroutine any may.

@@ -84,7 +84,7 @@ extension GeneratorCore {
   /// A body that goes on and on although its `yield` throws would hang the caller that cancels or drops it. It is left
   /// where it is: its stack is lost, and what its frames own.
   ///
-  /// Not inside an access: that would never end, and the variable may be half changed. Swift would tell the next one that
+  /// Not inside an access: that would never end, and the variable may be half changed. Swift would report to the next one that
   /// uses it, but only in the same coroutine or thread.
   private static func giveUpIfEndless(_ block: UnsafeMutablePointer<ControlBlock>) {
     let isEndless = owner(of: block) { generator in

@@ -13,7 +13,7 @@ class GeneratorCore {
   /// On its stack; `nil` before the first element and after the end.
   @exclusivity(unchecked) final var block: UnsafeMutablePointer<ControlBlock>?
   /// The block that the next element comes from, where it may be got in the plain way; else one that looks as if its body
-  /// ran. So one test tells all: not begun, ended, cancelled, something open, a sanitizer, called from inside the body.
+  /// ran. So one test finds all: not begun, ended, cancelled, something open, a sanitizer, called from inside the body.
   @inlinable final var plainBlock: UnsafeMutablePointer<ControlBlock> {
     @inline(__always) get { UnsafeMutablePointer(bitPattern: plainWord).unsafelyUnwrapped }
     @inline(__always) set { plainWord = UInt(bitPattern: newValue) }
@@ -27,7 +27,7 @@ class GeneratorCore {
   @exclusivity(unchecked) @usableFromInline final var failure: (any Error)?
   /// Whether a caller throws an error of the body on. Otherwise it is reported as soon as the body has thrown it.
   @exclusivity(unchecked) final var throwsErrorsOn: Bool
-  /// Whether its `yield` returns the input of a `next`: whether it is a `TwoWayStorage` whose inputs tell something.
+  /// Whether its `yield` returns the input of a `next`: whether it is a `TwoWayStorage` whose inputs mean something.
   @exclusivity(unchecked) @usableFromInline final var takesInput = false
   /// Whether `failure` is still to be thrown on.
   @exclusivity(unchecked) private final var isFailureOpen = false

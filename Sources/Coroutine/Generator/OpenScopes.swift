@@ -18,7 +18,7 @@ import CoroutineLibc
 /// - Regions are taken off and put back, too: see `DetachedRegions`. This may be done wherever the body goes on.
 ///
 /// Anything else is a trap with a name, not a crash in the runtime's lists. Most bodies have nothing open: a few loads
-/// on the way of an element tell.
+/// on the way of an element find that.
 struct OpenScopes {
   /// The flow whose list the body's accesses are in, while there are some.
   private var accessOwner: FlowIdentity?

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A body that awaits is refused in words. Without these forms the compiler tells only that a function is not synchronous.
+// A body that awaits is refused in words. Without these forms the compiler says only that a function is not synchronous.
 // It takes them for no other body: what is unavailable comes last.
 
 extension Coroutine {

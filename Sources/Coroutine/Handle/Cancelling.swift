@@ -16,7 +16,7 @@ extension Coroutine {
   /// Cancelling again, or after the end, has no effect. Callable from any thread; constant time beside the cancellation
   /// handlers, which run before it returns.
   ///
-  /// - Parameter reason: what `Coroutine.cancellationReason` tells the body; the first one counts. `CancellationError`
+  /// - Parameter reason: what `Coroutine.cancellationReason` shows the body; the first one counts. `CancellationError`
   ///   without one.
   public func cancel(reason: (any Error)? = nil) {
     storage.cancel(reason: reason)

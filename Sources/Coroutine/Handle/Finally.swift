@@ -42,7 +42,7 @@ extension Coroutine {
     let scheduler = body.isolation.map { .inherited(isolatedTo: $0) } ?? storage.home
     let work = CoroutineStorage.create(on: scheduler, name: name, stackSize: nil, body: withoutIsolation(body))
     // It does not look at how it ended: an error that no caller asks for is still one that no caller has handled.
-    if !storage.tellOfEnd(EndListener(starting: work)) { work.schedule() }
+    if !storage.addEndListener(EndListener(starting: work)) { work.schedule() }
   }
 }
 
@@ -68,7 +68,7 @@ extension Coroutine {
   ///   handled.
   package func atEnd(_ body: @escaping @Sendable (_ withoutStack: (any Error)?) -> Void) {
     let call = EndCall(of: storage, body)
-    if !storage.tellOfEnd(call) { call.notify() }
+    if !storage.addEndListener(call) { call.notify() }
   }
 }
 

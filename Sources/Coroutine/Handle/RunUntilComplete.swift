@@ -58,7 +58,7 @@ public func runUntilComplete<Success: Sendable>(
       // Not just its body: the end of a coroutine-local value, behind that, may wait as well.
       storage.isFinished
     } beforeSleep: {
-      call.tellIfThreadIsCooperative()
+      call.warnIfThreadIsCooperative()
     }
     return try storage.getBlocking(at: call)  // has ended
   }

@@ -13,11 +13,11 @@ extension CoroutineCore {
   /// (`resultIsTaken`).
   final func join(_ listener: WaitListener) -> Bool {
     startOnDemand()
-    return tellOfEnd(listener)
+    return addEndListener(listener)
   }
 
   /// The same for a listener that does not start one which is held on demand.
-  final func tellOfEnd(_ listener: WaitListener) -> Bool {
+  final func addEndListener(_ listener: WaitListener) -> Bool {
     lock.withLock {
       guard case .wait = completion.join(listener.node) else { return false }
       listener.enter()

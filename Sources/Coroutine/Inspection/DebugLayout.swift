@@ -18,7 +18,7 @@ enum DebugLayout {
   fileprivate static let published: Void = {
     guard let layout = coroutine_debug_layout_address() else { return }
     layout.pointee.is_complete = fill(&layout.pointee) ? 1 : 2
-    BackendChoice.tell()
+    BackendChoice.warn()
   }()
 
   /// Whether all was found: without reflection metadata nothing is.

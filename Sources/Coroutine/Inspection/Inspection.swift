@@ -89,7 +89,7 @@ package enum Inspection {
     guard core.state.load(ordering: .relaxed) == .suspended else { return nil }
     guard (try? begin()) != nil else { return nil }
     defer { end() }
-    // Its stack may have become another's since, or be unused and empty: the block that lies there tells whose it is.
+    // Its stack may have become another's since, or be unused and empty: the block that lies there shows whose it is.
     guard let block = unseen({ core.block }), let stack = StackPool.liveStack(containing: UInt(bitPattern: block)),
       let found = InspectedCoroutine(on: stack), found.id == core.id, !found.isGenerator,
       let operation = found.operation

@@ -2,7 +2,7 @@
 
 // Functions that take a closure to be run later, and no scheduler, have a form for closures of the main actor: those
 // that say `@MainActor in`, and methods. The compiler prefers it for these and no others. Where a scheduler is named
-// they are refused, as functions of other global actors are everywhere: `missingFunction` tells how.
+// they are refused, as functions of other global actors are everywhere: `missingFunction` says how.
 //
 // (`Coroutine { }` needs no such form: its closure inherits the actor, which is known at run time. That closure has to
 // be `@Sendable`; these need not be.)

@@ -60,15 +60,15 @@ public enum CoroutineObservation {
   }
 }
 
-// MARK: - Telling
+// MARK: - Notifying
 
 extension CoroutineObservation {
   /// By code that may touch the coroutine's fields at that moment.
-  static func tell(_ kind: CoroutineEvent.Kind, of coroutine: some ObservedCoroutine) {
-    tell(kind, of: coroutine, at: coroutine_exact_time())
+  static func notify(_ kind: CoroutineEvent.Kind, of coroutine: some ObservedCoroutine) {
+    notify(kind, of: coroutine, at: coroutine_exact_time())
   }
 
-  static func tell(_ kind: CoroutineEvent.Kind, of coroutine: some ObservedCoroutine, at now: UInt64) {
+  static func notify(_ kind: CoroutineEvent.Kind, of coroutine: some ObservedCoroutine, at now: UInt64) {
     guard let slot = coroutine_observation_enter() else { return }
     let event = CoroutineEvent(kind, coroutine, time: now)
     // An observer that suspends would take the coroutine with it that happens to run here.

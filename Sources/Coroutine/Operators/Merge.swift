@@ -16,7 +16,7 @@ public func merge<First: SelectableSequence, Second: SelectableSequence>(
 }
 
 /// The elements of several sequences of one kind, in a coroutine, as they come: `merge(_:_:)` for a number of them that is
-/// known at run time only. Here too an error that a channel was closed with is not told. Each element takes time and memory in
+/// known at run time only. Here too an error that a channel was closed with is dropped. Each element takes time and memory in
 /// proportion to the number of sequences.
 public func merge<Base: SelectableSequence>(_ sequences: [Base]) -> MergedSequences<Base> {
   MergedSequences(sequences)

@@ -6,7 +6,7 @@
 /// nothing to conform to.
 ///
 /// A sequence can't throw: a channel that was closed with an error just ends, as in a loop over `received`, and so do the
-/// sequences that are made of it. The channel's `whenClosed` tells the error; of a subscription, `receive()` behind the loop
+/// sequences that are made of it. The channel's `whenClosed` gives the error; of a subscription, `receive()` behind the loop
 /// throws it.
 ///
 /// It waits in steps: `makeNextWait()` lists what it waits for now, a select does one of these, and `advance(by:)` says what

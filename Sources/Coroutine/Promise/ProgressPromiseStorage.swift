@@ -17,7 +17,7 @@ final class ProgressPromiseStorage<Progress: Sendable, Value: Sendable>: Promise
     lock.lock()
     let action = reports.report(progress)
     lock.unlock()
-    guard case .told(let readers, let replaced) = action else { return false }
+    guard case .kept(let readers, let replaced) = action else { return false }
     readers.wakeAll()
     withExtendedLifetime(replaced) {}
     return true

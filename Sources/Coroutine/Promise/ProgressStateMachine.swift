@@ -27,7 +27,7 @@ struct ProgressStateMachine<Progress> {
   enum ReportAction {
     case tooLate
     /// These wait for it. Release the replaced one where that may run foreign code.
-    case told(ClaimedWaiters, replaced: Progress?)
+    case kept(ClaimedWaiters, replaced: Progress?)
   }
 
   /// There is something new.
@@ -36,10 +36,10 @@ struct ProgressStateMachine<Progress> {
     count += 1
     guard !keepsAll, let old = kept.last else {
       kept.append(progress)
-      return .told(readers.claimAll(), replaced: nil)
+      return .kept(readers.claimAll(), replaced: nil)
     }
     kept[0] = progress
-    return .told(readers.claimAll(), replaced: old)
+    return .kept(readers.claimAll(), replaced: old)
   }
 
   /// There will be nothing new. Returns the waiters for it.

@@ -164,7 +164,7 @@ extension PromiseCore {
   final func withdraw(_ node: UnsafeMutablePointer<WaitNode>) { machine.withdraw(node) }
 }
 
-// MARK: - Being told
+// MARK: - Listeners
 
 extension PromiseCore {
   /// Calls `listener` at the settlement, once; false if it is settled already.

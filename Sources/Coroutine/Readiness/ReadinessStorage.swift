@@ -139,7 +139,7 @@ extension ReadinessStorage {
 // MARK: - For a scheduler that lets time pass
 
 extension WaitReason {
-  /// Whether a descriptor that is waited for is ready by now: then the waiter will go on, though no thread may have told it yet.
+  /// Whether a descriptor that is waited for is ready by now: then the waiter will go on, though no thread may have woken it yet.
   /// `nil` where no descriptor is waited for, alone or as a case of a select. A system call for each; while the coroutine can't
   /// run.
   package var isAnyDescriptorReady: Bool? {

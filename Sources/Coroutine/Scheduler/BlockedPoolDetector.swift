@@ -11,7 +11,7 @@ import Synchronization
 ///
 ///     absent ──begin: starts the thread──> checking <──begin── dormant
 ///                                             │  └─no pool has all workers awake─┘
-///                                             └─told, turned off, or no thread──> over
+///                                             └─reported, turned off, or no thread──> over
 ///
 /// A pool's own monitor is one of its workers, and there is none when all are awake. So each pool calls `begin` whenever its
 /// last worker wakes, which is a load of a word while the thread checks. The thread looks about once a second, as long as
@@ -84,7 +84,7 @@ enum BlockedPoolDetector {
       if look != nil { isSomePoolAwake = true }
       guard pool.standstill.takeLook(isFrozen ? nil : look, slack: slack) else { continue }
       mode.store(Mode.over, ordering: .relaxed)
-      return tell(pool)
+      return report(pool)
     }
     guard !isSomePoolAwake else { return }
     mode.store(Mode.dormant, ordering: .relaxed)  // litmus: pool-watch
@@ -94,7 +94,7 @@ enum BlockedPoolDetector {
     }
   }
 
-  private static func tell(_ pool: PoolCore) {
+  private static func report(_ pool: PoolCore) {
     BlockedPoolReport(pool).print(
       seconds: limit.components.seconds,
       advice: "(Told once; \(variable)=0 turns this off, or sets other seconds.)")

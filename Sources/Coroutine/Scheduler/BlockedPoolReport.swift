@@ -7,7 +7,7 @@ package import Context
 ///
 /// It is made on a thread that has nothing else to do: no deadline waits for it. A blocked worker may hold a lock of the C
 /// library, `malloc`'s or the loader's, for as long as it is blocked. So other coroutines are kept from running only while
-/// nothing is allocated. And the backtraces, for which the loader is asked, come last, when all else is told.
+/// nothing is allocated. And the backtraces, for which the loader is asked, come last, when all else is reported.
 package struct BlockedPoolReport {
   /// A coroutine that runs on one of the pool's threads.
   private struct Blocker {
@@ -96,7 +96,7 @@ package struct BlockedPoolReport {
 // MARK: - The debugger
 
 extension BlockedPoolReport {
-  /// Tells where the coroutines stand that run on these stacks: for each some lines of text. Must neither keep coroutines from
+  /// Says where the coroutines stand that run on these stacks: for each some lines of text. Must neither keep coroutines from
   /// running while it takes a lock, nor disturb what their threads do.
   package typealias Backtracer = @Sendable (_ stacks: [Stack]) -> [String]
 

@@ -27,7 +27,7 @@ package final class BlockedThread: Sendable {
   /// test with a time of its own as long by the kernel's: a thread sleeps by that.
   @usableFromInline
   func block(until deadline: UInt64) -> WakeCause {
-    if deadline != WaitDeadline.now { call.tellIfThreadIsCooperative() }
+    if deadline != WaitDeadline.now { call.warnIfThreadIsCooperative() }
     if deadline == WaitDeadline.never {
       if Fork.isAlone, wasUnblocked.load(ordering: .relaxed) == 0 { Fork.reportNoOtherThread() }
       if isMainThread { waitOnMainThread() }
@@ -40,7 +40,7 @@ package final class BlockedThread: Sendable {
   }
 
   /// Waits, and looks again and again whether others wait for the main thread: they may come to do so at any time. Ever less often,
-  /// and not any more once that is told.
+  /// and not any more once that is reported.
   ///
   /// Not on the semaphore: a detector of deadlocks has to see that the end of these waits makes nothing happen.
   private func waitOnMainThread() {
@@ -48,7 +48,7 @@ package final class BlockedThread: Sendable {
     var pause = Duration.seconds(1)
     while wasUnblocked.load(ordering: .acquiring) == 0 {
       if Futex.wait(on: wasUnblocked, while: 0, for: pause) { continue }
-      if call.tellIfMainQueueWaits() { return }
+      if call.warnIfMainQueueWaits() { return }
       pause = min(pause * 2, .seconds(32))
     }
   }

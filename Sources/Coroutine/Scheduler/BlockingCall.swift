@@ -30,27 +30,28 @@ package struct BlockingCall: Sendable {
 
   /// Says, once in the process, that a thread is blocked of which there are only a few. On the thread that is about to
   /// block.
-  func tellIfThreadIsCooperative() {
-    guard coroutine_is_cooperative_thread(), !Self.cooperativeIsTold.exchange(true, ordering: .relaxed) else { return }
+  func warnIfThreadIsCooperative() {
+    guard coroutine_is_cooperative_thread(), !Self.hasWarnedOfCooperativeThread.exchange(true, ordering: .relaxed)
+    else { return }
     CoroutineErrors.print(
       "\(description) blocks a thread of Swift's cooperative pool, which has only as many as there are processors: when all of "
         + "them are blocked, no async code goes on, nor what waits for it. Use 'await', or a thread of your own.")
   }
 
-  private static let cooperativeIsTold = Atomic<Bool>(false)
+  private static let hasWarnedOfCooperativeThread = Atomic<Bool>(false)
 
   /// Says, once in the process, that an operation of another library was made to suspend the calling coroutine, as it would
   /// block its thread.
   ///
   /// - Parameter advice: what to write in its place.
-  package func tellThatItSuspends(_ coroutine: CoroutineCore, _ advice: String) {
-    guard !Self.suspendingIsTold.exchange(true, ordering: .relaxed) else { return }
+  package func warnThatItSuspends(_ coroutine: CoroutineCore, _ advice: String) {
+    guard !Self.hasWarnedOfSuspending.exchange(true, ordering: .relaxed) else { return }
     CoroutineErrors.print(
       "\(description), in \(coroutine.description), would block the thread, and with it all coroutines that wait for the thread: it "
         + "suspends its own coroutine instead. \(advice)")
   }
 
-  private static let suspendingIsTold = Atomic<Bool>(false)
+  private static let hasWarnedOfSuspending = Atomic<Bool>(false)
 
   // MARK: - The main thread
 
@@ -69,9 +70,9 @@ package struct BlockingCall: Sendable {
   /// blocked for one of them, which the runtime can't know.
   ///
   /// - Returns: whether it is said, now or before.
-  func tellIfMainQueueWaits() -> Bool {
-    guard QueueScheduler.main.hasReady else { return Self.mainQueueIsTold.load(ordering: .relaxed) }
-    if !Self.mainQueueIsTold.exchange(true, ordering: .relaxed) {
+  func warnIfMainQueueWaits() -> Bool {
+    guard QueueScheduler.main.hasReady else { return Self.hasWarnedOfMainQueue.load(ordering: .relaxed) }
+    if !Self.hasWarnedOfMainQueue.exchange(true, ordering: .relaxed) {
       CoroutineErrors.print(
         "\(description) blocks the main thread, for which coroutines on the main queue wait: if it waits for one of those, it waits "
           + "for ever. \(Self.advice)")
@@ -79,6 +80,6 @@ package struct BlockingCall: Sendable {
     return true
   }
 
-  private static let mainQueueIsTold = Atomic<Bool>(false)
+  private static let hasWarnedOfMainQueue = Atomic<Bool>(false)
   private static let advice = "Use 'await', or start the coroutine elsewhere: Coroutine(on: .pool) { … }"
 }

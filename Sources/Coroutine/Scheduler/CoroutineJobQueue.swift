@@ -55,9 +55,9 @@ public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
 
   /// Appends a coroutine. Callable from any thread, and from coroutines that the queue runs. Constant time, no allocation.
   ///
-  /// - Returns: whether the owner has to be told to call `run(limit:)`: the queue had been run empty, and the owner was
-  ///   not told since. Where `false` is returned, a run that was asked for before will come to this coroutine. An owner
-  ///   that looks into the queue by itself before it sleeps need not be told by its own thread.
+  /// - Returns: whether the owner has to be notified to call `run(limit:)`: the queue had been run empty, and the owner was
+  ///   not notified since. Where `false` is returned, a run that was asked for before will come to this coroutine. An owner
+  ///   that looks into the queue by itself before it sleeps need not be notified by its own thread.
   public func append(_ job: consuming CoroutineJob) -> Bool { append(job, asks: false) }
 
   /// - Parameter asks: whether to ask for another run in any case.

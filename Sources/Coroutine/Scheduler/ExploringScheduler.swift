@@ -50,7 +50,7 @@ extension ExploringScheduler {
   }
 }
 
-/// How many runs there are in the process: while there is one, launches are told.
+/// How many runs there are in the process: while there is one, launches are observed.
 private enum RunCount {
   private static let count = Mutex(0)
 

@@ -12,7 +12,7 @@
 struct MonitorPace {
   /// How long it sleeps before the next look.
   private(set) var tick: Duration
-  /// Whether workers have been told that it is going to look rarely. One more brisk look comes after that, for what they have
+  /// Whether workers know that it is going to look rarely. One more brisk look comes after that, for what they have
   /// made ready without having seen it.
   private var isAnnounced = false
   // What the workers had done by the last look that compared.

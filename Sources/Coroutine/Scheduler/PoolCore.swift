@@ -251,7 +251,7 @@ extension PoolCore {
       if let next {
         _ = workers[next].unpark(starts: false)
       } else if isLeftAlone {
-        tellRefusal(of: thread, code, "It is tried again.")
+        warnAboutRefusal(of: thread, code, "It is tried again.")
         guard pauses.wait() else {
           refused(thread, code, ", or make the pool smaller: ThreadPool(threads:), the shared one by COROUTINE_THREADS")
         }
@@ -265,7 +265,7 @@ extension PoolCore {
         (index, wasSearching) = (again, true)
         continue
       } else {
-        tellRefusal(of: thread, code, "The pool goes on with those that it has.")
+        warnAboutRefusal(of: thread, code, "The pool goes on with those that it has.")
       }
       return startsAgain.store(MonotonicClock.now + Self.pauseOfStarts, ordering: .relaxed)
     }
@@ -630,7 +630,7 @@ extension PoolCore {
   /// Takes note of what the calling worker has taken over from another.
   private func countSteal(_ element: WorkRing.Element) {
     Self.steals.wrappingAdd(1, ordering: .relaxed)
-    if coroutine_events_are_observed() { element._withUnsafeGuaranteedRef { $0.tellStolen() } }
+    if coroutine_events_are_observed() { element._withUnsafeGuaranteedRef { $0.notifyStolen() } }
   }
 
   /// Of all pools, for `CoroutineCounters`. This is not a hot path.

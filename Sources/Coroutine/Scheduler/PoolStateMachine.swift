@@ -3,7 +3,7 @@
 /// Which of a pool's workers sleep, and which to wake for new work. Pure: no lock, no thread.
 ///
 /// A worker is busy (it runs coroutines), searching (it looks for work at the others'), the monitor, or asleep. Those that
-/// have never been started count as asleep. `PoolCore` tells why there is a monitor.
+/// have never been started count as asleep. `PoolCore` says why there is a monitor.
 struct PoolStateMachine {
   /// The workers asleep. The last one to fall asleep is woken first: its caches are the warmest.
   private(set) var sleeping: [Int]

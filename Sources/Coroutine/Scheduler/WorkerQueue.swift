@@ -37,7 +37,7 @@ class WorkerQueue: HiddenFromMirrors, @unchecked Sendable {
   /// exchanges it for `nil` has it.
   private final let slot = Atomic<WorkRing.Element?>(nil)
   private final let ring = WorkRing()
-  /// How often the owner has picked something to run; written by it alone. Two looks at it tell whether the owner has been
+  /// How often the owner has picked something to run; written by it alone. Two looks at it show whether the owner has been
   /// busy with one coroutine in between.
   private final let picks = Atomic<UInt32>(0)
   /// Whether the pool's monitor looks rarely, so that the owner has to unpark it for what it leaves here. Written under the

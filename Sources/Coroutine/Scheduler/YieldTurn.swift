@@ -12,7 +12,7 @@ import CCoroutine
 ///   the coroutine that suspends next goes back to the loop, which asks which one it is, and a backtrace goes on there.
 ///   One that has its turn on top of other code, not in the loop, goes back there.
 /// - It is put in line before its context is saved. No other thread notices: the line belongs to the thread. Its
-///   block's state tells debuggers that they may look at the context, and that state is stored when the context is
+///   block's state shows debuggers that they may look at the context, and that state is stored when the context is
 ///   saved.
 /// - Each turn counts as a pick of the worker's. When it is time to look at what came from outside, and as soon as the
 ///   global list holds something, the loop goes first, also for jobs of `async` code.

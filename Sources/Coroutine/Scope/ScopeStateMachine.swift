@@ -19,7 +19,7 @@ struct ScopeStateMachine {
   private(set) var slotsTaken = 0
   /// What children threw, in the order in which they ended.
   private(set) var childFailures: [any Error] = []
-  /// What the body threw, whether a child had failed before that, and whether it only tells that the body was cancelled.
+  /// What the body threw, whether a child had failed before that, and whether it only says that the body was cancelled.
   private(set) var bodyFailure: (error: any Error, isFirst: Bool, isCancel: Bool)?
   private(set) var isClosed = false
   private(set) var joiners = WaitQueue<WaitNode>()
@@ -64,7 +64,7 @@ struct ScopeStateMachine {
 
   /// A child has ended.
   ///
-  /// - Parameter failure: the error that it threw, unless that only tells of its own cancellation, or is handled
+  /// - Parameter failure: the error that it threw, unless that only reports its own cancellation, or is handled
   ///   elsewhere.
   /// - Returns: whether this is the scope's first failure, so that the others are to be cancelled; the waiters to wake.
   mutating func childEnded(_ failure: (any Error)?) -> (isFirstFailure: Bool, woken: ClaimedWaiters) {

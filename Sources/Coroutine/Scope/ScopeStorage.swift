@@ -11,9 +11,9 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   @exclusivity(unchecked) private var children = ScopeChildren()
   /// Those of them that are held until they are started, by number. Kept alive: the program may have dropped its handles.
   @exclusivity(unchecked) private var held: [UInt64: CoroutineCore] = [:]
-  /// Children that have failed, if it outlives its owner, until a joiner is told: the failure of any other one is reported with its
+  /// Children that have failed, if it outlives its owner, until a joiner gets it: the failure of any other one is reported with its
   /// last reference.
-  @exclusivity(unchecked) private var untold: [CoroutineCore] = []
+  @exclusivity(unchecked) private var unreported: [CoroutineCore] = []
   /// Why the children are cancelled, if they are: later children are cancelled from the start.
   @exclusivity(unchecked) private var reason: (any Error)?
   /// Whether a child was cancelled before it had ended.
@@ -159,7 +159,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
     lock.lock()
     children.remove(child)
-    if outlivesOwner, failure != nil { untold.append(child) }
+    if outlivesOwner, failure != nil { unreported.append(child) }
     let (isFirstFailure, woken) = machine.childEnded(failure)
     let next = machine.limit == .max ? nil : startNext(after: child)
     let region = region
@@ -315,15 +315,15 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     }
   }
 
-  /// Throws for the failures, if there are any, when all has ended. No other code has to be told of them then.
+  /// Throws for the failures, if there are any, when all has ended. No other code has to hear of them then.
   func throwFailures() throws {
     // In one step: a child that fails after that is not among either.
-    let (children, body, told) = lock.withLock {
-      defer { untold = [] }
-      return (machine.childFailures, machine.bodyFailure, untold)
+    let (children, body, failed) = lock.withLock {
+      defer { unreported = [] }
+      return (machine.childFailures, machine.bodyFailure, unreported)
     }
     guard let failure = Self.outcome(Self.withoutRepeats(children), body) else { return }
-    for child in told { child.resultIsTaken() }
+    for child in failed { child.resultIsTaken() }
     throw failure
   }
 
@@ -331,7 +331,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     _ children: [any Error], _ bodyFailure: (error: any Error, isFirst: Bool, isCancel: Bool)?
   ) -> (any Error)? {
     var body = bodyFailure
-    // A body that was cancelled has nothing of its own to tell, also where it ended first.
+    // A body that was cancelled has nothing of its own to report, also where it ended first.
     if body?.isCancel == true, !children.isEmpty { body = nil }
     guard let first = body?.isFirst == true ? body?.error : children.first else { return nil }
     var others = body?.isFirst == true ? children : Array(children.dropFirst())

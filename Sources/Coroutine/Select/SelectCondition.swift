@@ -5,7 +5,7 @@ extension Condition where Value: ~Copyable {
   /// takes the mutex again.
   ///
   /// ```swift
-  /// /// The next job; none when it is told to stop, or nothing has come for a minute.
+  /// /// The next job; none when it is asked to stop, or nothing has come for a minute.
   /// let job = try queue.withLock { jobs -> Job? in
   ///   while jobs.isEmpty {
   ///     let isOver = try notEmpty.wait(&jobs, orSelect: {

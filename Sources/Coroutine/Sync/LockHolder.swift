@@ -86,7 +86,7 @@ struct HolderFrame: BitwiseCopyable {
 
 /// Where the holder's control block lies, if it is a coroutine: for debuggers, which find the name there.
 ///
-/// It may be out of date, and the holder gone: blocks lie in memory that stays mapped, and tell whether they are in use.
+/// It may be out of date, and the holder gone: blocks lie in memory that stays mapped, and show whether they are in use.
 struct HolderBlock: BitwiseCopyable {
   let address: UInt
 

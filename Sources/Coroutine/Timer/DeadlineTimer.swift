@@ -208,7 +208,7 @@ extension DeadlineTimer {
       ?? ahead(MomentOfClock(instant: instant, clock: clock))
   }
 
-  /// That instant, unless it has passed: then the time is up at once, which no task that sleeps would tell at once. Not under a
+  /// That instant, unless it has passed: then the time is up at once, which no task that sleeps would say at once. Not under a
   /// lock: it asks a clock of the user's.
   fileprivate static func ahead(_ instant: any ClockMoment) -> Moment {
     instant.timeRemaining > .zero ? .clock(instant) : .timer(WaitDeadline.now)
@@ -273,6 +273,6 @@ private final class Sleeper: @unchecked Sendable {
   /// By the task, whose time is up, or to take it back. Whether this is the first.
   func settle() -> Bool { !isSettled.exchange(true, ordering: .acquiringAndReleasing) }  // litmus: look-locked
 
-  /// It was taken back, and need not go on to sleep. Not under a lock: a clock of the user's is told.
+  /// It was taken back, and need not go on to sleep. Not under a lock: a clock of the user's learns of it.
   func cancel() { lock.withLock { task }?.cancel() }
 }

@@ -18,7 +18,7 @@ enum MonotonicClock {
 /// The kernel's clock that goes on while the machine is suspended, CLOCK_BOOTTIME, as Swift's `ContinuousClock`.
 ///
 /// It is ahead of `MonotonicClock` by the time that the machine has been suspended, which is constant otherwise. In a time
-/// namespace, where each clock has an offset of its own, it may as well be behind. The kernel does not tell by how much, and
+/// namespace, where each clock has an offset of its own, it may as well be behind. The kernel does not say by how much, and
 /// two clocks are never read at once: so it is measured when it has changed, and kept as long as it agrees with the clocks, but
 /// for `tolerance`. Hence equal instants are equal deadlines.
 enum BootTimeClock {

@@ -76,7 +76,7 @@ final class TimerQueue: @unchecked Sendable {
         let next = wheel.nextDeadline
         nextLook = progress == .upToDate ? next ?? .max : 0
         lock.unlock()
-        for index in 0..<count { fired[index].tell() }
+        for index in 0..<count { fired[index].notify() }
         switch progress {
         case .upToDate: return next
         case .unfinished: break
@@ -145,7 +145,7 @@ extension TimerNode.Target {
   }
 
   /// After the unlock.
-  fileprivate func tell() {
+  fileprivate func notify() {
     switch self {
     case .wait(let wait): wait.wake()
     case .object(let target): target.takeRetainedValue().timerFired()

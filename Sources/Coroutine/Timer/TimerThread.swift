@@ -61,7 +61,7 @@ final class TimerThread: Sendable {
         Futex.wait(on: rung, while: 0)
         continue
       }
-      // Telling takes its time: the next one may be due by now.
+      // To notify takes its time: the next one may be due by now.
       if next > MonotonicClock.now { _ = Futex.wait(on: rung, while: 0, until: timespec(nanoseconds: next)) }
     }
   }
@@ -76,7 +76,7 @@ final class TimerThread: Sendable {
         { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
       if code == 0 { break }
       // Without it each sleep and each timeout would last for ever.
-      tellRefusal(of: "the timers' thread", code, "It is tried again.")
+      warnAboutRefusal(of: "the timers' thread", code, "It is tried again.")
       if !pauses.wait() { refused("the timers' thread", code) }
     }
   }

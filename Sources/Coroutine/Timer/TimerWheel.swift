@@ -22,7 +22,7 @@ import CCoroutineSystem
 ///
 /// So all of a level comes before all of the next one, and on one level an earlier slot before a later one: the first bit
 /// that is set on the lowest level in use is the slot with the earliest timer. When time reaches a slot of level 1 or
-/// above, it is *drained*: its timers go to the levels below, where finer digits tell them apart. A timer only ever goes
+/// above, it is *drained*: its timers go to the levels below, where finer digits distinguish them. A timer only ever goes
 /// down, at most ten times, in practice three or four; one that is removed before its slot is reached, as most deadlines
 /// are, never. Level 0's slots hold timers of one instant, in the order in which they came, which draining keeps.
 ///
@@ -119,7 +119,7 @@ extension TimerWheel {
         jump(to: begin)
         return expire(node, &effort)
       }
-      // Alone in the earliest slot: nothing to be told apart from.
+      // Alone in the earliest slot: nothing to be distinguished from.
       if slot.pointee.last == node, node.pointee.deadline <= now {
         jump(to: node.pointee.deadline)
         return expire(node, &effort)
