@@ -116,7 +116,7 @@ extension ActorStorage {
     coroutine.countOperation()
     guard tryLock(for: coroutine) else { return nil }
     let envelope = isHeldUp(coroutine) || runsOnHandOff ? nil : machine.takeKept()
-    leave(coroutine)
+    unlock(for: coroutine)
     guard let envelope else { return nil }
     return begin(envelope)
   }
@@ -133,26 +133,26 @@ extension ActorStorage {
       guard machine.envelopes.count | inbox.count > 0 else { break }
       // The asker that handed its thread off goes on before the next message.
       guard !runsOnHandOff else {
-        leave(coroutine)
+        unlock(for: coroutine)
         returnThread()
         continue
       }
       if !isBounded {
         if inbox.count == 0 { machine.exchange(with: &inbox) }
-        leave(coroutine)
+        unlock(for: coroutine)
         envelope.initialize(to: inbox.removeFirst())
       } else if case .admitted(let sender) = machine.take(&envelope.pointee) {
-        leave(coroutine)
+        unlock(for: coroutine)
         sender.wake()
       } else {
-        leave(coroutine)
+        unlock(for: coroutine)
       }
       return nil
     }
     runsOnHandOff = false
     // litmus: actor-handles
     guard !machine.isClosed, handles.load(ordering: .acquiring) > 0 else {
-      leave(coroutine)
+      unlock(for: coroutine)
       return nil
     }
     receiver = envelope

@@ -118,7 +118,7 @@ extension ChannelStorage {
       let cause = withUnsafeMutablePointer(to: &node) { node -> WakeCause in
         let attempt = machine.receive(into: &elements, upTo: limit, orWaitBy: node)
         guard case .wait = attempt else {
-          leave(core)
+          unlock(for: core)
           attempt.wakeOthers()
           return .event
         }

@@ -14,7 +14,7 @@ extension ChannelStorage where Element: ~Copyable {
     guard !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
       return try receiveLocked(core, until: WaitDeadline.never, nil, onCancel)
     }
-    core._withUnsafeGuaranteedRef { leave($0) }
+    core._withUnsafeGuaranteedRef { unlock(for: $0) }
     return element
   }
 
@@ -51,7 +51,7 @@ extension ChannelStorage where Element: ~Copyable {
     guard !core._withUnsafeGuaranteedRef({ isHeldUp($0) }), let element = machine.takeBuffered() else {
       return nextLocked(core)
     }
-    core._withUnsafeGuaranteedRef { leave($0) }
+    core._withUnsafeGuaranteedRef { unlock(for: $0) }
     return element
   }
 
@@ -91,11 +91,11 @@ extension ChannelStorage where Element: ~Copyable {
     guard keepsLockAfterCounting(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.receiveNow(&element) {
     case .admitted(let sender):
-      leave(core)
+      unlock(for: core)
       sender.wake()
       return .event
     case .received, .closed:
-      leave(core)
+      unlock(for: core)
       return .event
     case .empty:
       return waitToReceive(core, &element, until: deadline)

@@ -20,7 +20,7 @@ extension ChannelStorage where Element: Sendable {
       guard !isHeldUp(core), machine.appendBuffered(element) else {
         return try sendLocked(core, element, until: WaitDeadline.never, nil, onCancel)
       }
-      leave(core)
+      unlock(for: core)
     }
   }
 
@@ -66,16 +66,16 @@ extension ChannelStorage where Element: ~Copyable {
     guard keepsLockAfterCounting(core, countingMany: isCountedSlot) else { return .cancelled }
     switch machine.sendNow(&element) {
     case .handed(let receiver):
-      leave(core)
+      unlock(for: core)
       receiver.wake()
       return .event
     case .replaced:
-      leave(core)
+      unlock(for: core)
       // Outside of the lock: the end of an element may run code of the user's.
       element = nil
       return .event
     case .buffered, .closed:
-      leave(core)
+      unlock(for: core)
       return .event
     case .full:
       return waitToSend(core, &element, until: deadline)

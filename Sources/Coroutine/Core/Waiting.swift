@@ -46,7 +46,7 @@ extension Waitable {
     guard lockUnlessCancelled(core) else { return .cancelled }
     let result = attempt(node)
     guard case .wait = result else {
-      leave(core)
+      unlock(for: core)
       result.wakeOthers()
       return .event
     }
@@ -61,7 +61,7 @@ extension Waitable {
   ) -> WakeCause {
     guard deadline != WaitDeadline.now else {
       let result = withdraw()
-      leave(core)
+      unlock(for: core)
       result.wakeOthers()
       return .timedOut
     }
@@ -121,19 +121,19 @@ extension Waitable {
   /// The rest of `keepsLockUnlessCancelled` for a coroutine that is held up.
   @usableFromInline @inline(never)
   final func relocksUnlessCancelled(_ core: CoroutineCore) -> Bool {
-    leave(core)
+    unlock(for: core)
     guard core.mayGoOn() else { return false }
     core.parking.prepare()
     lock.lock()
     coroutine_store_load_barrier_after_locking()
     guard core.isInterrupted else { return true }
-    leave(core)
+    unlock(for: core)
     return false
   }
 
   /// Gives the lock back after an operation that did not wait.
   @inlinable @inline(__always)
-  package final func leave(_ core: CoroutineCore) {
+  package final func unlock(for core: CoroutineCore) {
     core.parking.abandon()
     lock.unlock()
   }

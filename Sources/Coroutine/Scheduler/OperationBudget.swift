@@ -81,7 +81,7 @@ extension Waitable {
   @usableFromInline @inline(never)
   final func relocksAfterOthers(_ core: CoroutineCore, countingMany: Bool) -> Bool {
     if countingMany, core.hasOperationLeftAtCountedSlot() { return keepsLockUnlessCancelled(core) }
-    leave(core)
+    unlock(for: core)
     core.yieldForOthers()
     return lockUnlessCancelled(core)
   }

@@ -74,7 +74,7 @@ extension CoroutineCore {
       return yieldTurn()
     }
     countOperation()
-    guard enter(self) else { try throwCancelled() }
+    guard lockUnlessCancelled(self) else { try throwCancelled() }
     if suspend(self, .sleep, until: deadline, withdraw: { .done }) == .cancelled { try throwCancelled() }
   }
 }
