@@ -15,8 +15,9 @@ public import Coroutine
 /// }
 /// ```
 ///
-/// A wait suspends the coroutine and allocates nothing. Any number of coroutines may wait for one descriptor; each readiness
-/// wakes all of them. Copies are the same descriptor; the last copy's end closes it, as `close` does.
+/// A wait suspends the coroutine and allocates nothing. Any number of coroutines may wait for one descriptor: if it is
+/// ready when the kernel reports that, all of them are woken. Copies are the same descriptor; the last copy's end closes it, as
+/// `close` does.
 public struct Descriptor: Sendable {
   let owner: DescriptorOwner
 

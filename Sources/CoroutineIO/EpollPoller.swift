@@ -201,9 +201,9 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
 
   /// An interrupt that is meant for the worker that sleeps here, and stays until that worker has seen it.
   ///
-  /// One may come too late: the worker has left because of an event. The thread takes that one away, or it would find it
-  /// again at each look, and never wait. If a worker came in while it did so, the interrupt may have been for that one: it
-  /// comes back. A worker that it is not for just falls asleep again.
+  /// One may come too late: the worker has left because of an event. The poller's thread clears a late interrupt, or it would
+  /// find it at each look, and never sleep. If a worker has come in meanwhile, the thread raises the interrupt again, since it
+  /// may be for that worker. A worker that it is not for just falls asleep again.
   private func takeInterruptOfWorker(as role: EventPoller.Role) {  // litmus: poller-interrupt
     guard role != .visitor else { return }
     _ = Self.require(coroutine_io_eventfd_clear(workerWake), "eventfd's read")

@@ -38,6 +38,8 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   /// Whether a write has got the error of a connection that the peer has reset. The kernel tells it once: the reader gets an end,
   /// as if the peer had sent all. (Behind an end of the peer's, a write fails with EPIPE.)
   private let isReset = Atomic<Bool>(false)
+  /// Whether a call of the writer's is under way, or what it has brought is not noted yet.
+  private let isSending = Atomic<Bool>(false)
   // Of the reader, as what follows.
   @exclusivity(unchecked) private var buffer = StreamBuffer()
   /// Whether the peer's end has been read.
@@ -270,11 +272,16 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   /// Takes the bytes that have come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)
   private func receive(_ number: CInt, _ target: UnsafeMutableRawPointer?, _ count: Int) -> Int {
-    // Whatever others do with the flag O_NONBLOCK, which belongs to all that have the socket: a thread is not blocked.
+    // Never blocks the thread, also if another process that has the socket clears O_NONBLOCK, which is one flag for all of
+    // them.
     let received =
       isSocket ? recv(number, target, count, Int32(MSG_DONTWAIT)) : CoroutineLibc.read(number, target, count)
     if received == 0 {
-      if !isAtEnd, isReset.load(ordering: .acquiring) { return Int(coroutine_io_fail(ECONNRESET)) }
+      if !isAtEnd {
+        // The writer may have got the reset that this end stands for. It does not wait: the call is made again.
+        if isSending.load(ordering: .acquiring) { return Int(coroutine_io_fail(EINTR)) }
+        if isReset.load(ordering: .relaxed) { return Int(coroutine_io_fail(ECONNRESET)) }
+      }
       isAtEnd = true
     }
     return received
@@ -312,7 +319,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
     while written < bytes.count {
       let rest = UnsafeRawBufferPointer(rebasing: bytes[written...])
       let some = try descriptor.perform(.write, limit, asked: whole(rest.count)) { number in
-        if isSocket { return noting(send(number, rest.baseAddress, rest.count, Self.sendFlags)) }
+        if isSocket { return noting { send(number, rest.baseAddress, rest.count, Self.sendFlags) } }
         var piece = iovec(rest)
         return coroutine_io_write_quietly(number, &piece, 1)
       }
@@ -325,11 +332,17 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   private static var sendFlags: Int32 { Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT) }
 
   /// What the kernel has taken; a reset is noted for the reader. Leaves `errno` as it is.
-  private func noting(_ sent: Int) -> Int {
-    guard sent < 0 else { return sent }
-    let code = coroutine_io_errno()
-    if code == ECONNRESET { isReset.store(true, ordering: .releasing) }
-    return Int(coroutine_io_fail(code))
+  ///
+  /// The socket's own lock orders the two calls: a reader that gets an end behind a reset sees that one is under way, or what it
+  /// has brought.
+  @inline(__always)
+  private func noting(_ send: () -> Int) -> Int {
+    isSending.store(true, ordering: .relaxed)
+    let sent = send()
+    let code = sent < 0 ? coroutine_io_errno() : 0
+    if code == ECONNRESET { isReset.store(true, ordering: .relaxed) }
+    isSending.store(false, ordering: .releasing)
+    return sent < 0 ? Int(coroutine_io_fail(code)) : sent
   }
 
   /// There is more to write.
@@ -353,7 +366,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
               var message = msghdr()
               message.msg_iov = next.baseAddress
               message.msg_iovlen = .init(next.count)  // musl: an Int32
-              return noting(sendmsg(number, &message, Self.sendFlags))
+              return noting { sendmsg(number, &message, Self.sendFlags) }
             }
           }
           rest.drop(written)

@@ -75,12 +75,14 @@ public struct UDPSocket: Sendable {
   public func connect(to peer: SocketAddress) throws {
     try requireInternet(peer)
     try descriptor.withFileDescriptor { number in
-      if peer.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) != 0 {
-        throw IOError(operation: "connect", code: coroutine_io_errno(), subject: descriptor.name)
+      try self.peer.change {
+        if peer.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) != 0 {
+          throw IOError(operation: "connect", code: coroutine_io_errno(), subject: descriptor.name)
+        }
+        // As the kernel writes it: to "0.0.0.0" means to this machine.
+        let (result, address) = SocketAddress.filled { Int(getpeername(number, $0, $1)) }
+        return result == 0 ? address ?? peer : peer
       }
-      // As the kernel writes it: to "0.0.0.0" means to this machine.
-      let (result, address) = SocketAddress.filled { Int(getpeername(number, $0, $1)) }
-      self.peer.set(result == 0 ? address ?? peer : peer)
     }
   }
 
@@ -161,7 +163,8 @@ private final class DatagramPeer: @unchecked Sendable {
   private let lock = Lock()
   private var address: SocketAddress?
 
-  func set(_ peer: SocketAddress) { lock.withLock { address = peer } }
+  /// The socket is connected under the lock: so this is the same peer as the kernel's. (That does not wait.)
+  func change(_ connect: () throws -> SocketAddress) throws { try lock.withLock { address = try connect() } }
 
   func mayHaveSent(_ datagram: Datagram) -> Bool {
     guard let address = lock.withLock({ address }) else { return true }

@@ -21,9 +21,9 @@
     let scheduler: EventLoopScheduler
     /// What coroutines of the loop have written, and the pipeline has not got yet.
     @exclusivity(unchecked) private var written = WrittenMessages.Chain()
-    /// With how many written messages the pipeline gets them before the next one is written, as they may have made the channel
-    /// unwritable. Three: the head, the body and the end of a response of HTTP. One when the channel has been unwritable: then writers
-    /// notice it as early as they can.
+    /// How many written messages may wait for the run's end. At that number they go to the pipeline before the next write,
+    /// since they may make the channel unwritable. Three: the head, the body and the end of a response of HTTP. One when the
+    /// channel has been unwritable: then writers notice it as early as they can.
     @exclusivity(unchecked) private var mostWritten: UInt8 = 3
     let kind: ConnectionKind
     @exclusivity(unchecked) private var isUnflushed = false
@@ -198,7 +198,8 @@
     /// Whether it takes a message at once.
     var takesMessages: Bool { isWritable && !hasEnded && context != nil && !isFull }
 
-    /// Whether it keeps as many messages as it may: because a handler of the pipeline has one of them, and has to be left first.
+    /// Whether it keeps as many messages as it may: then a handler of the pipeline is in the middle of one, and must return
+    /// first.
     var isFull: Bool { written.count >= mostWritten }
 
     /// Whether it takes none any more.
@@ -351,7 +352,7 @@
 
     private func refuse(_ promise: EventLoopPromise<Void>?) { promise?.fail(refusal ?? closedError) }
 
-    /// Closes it as `close` does, for an owner that has gone: no other could cut off a peer that takes nothing in such a time.
+    /// As `close`, after the last copy is gone: nothing else could then cut off a peer that takes nothing for that long.
     func close(cuttingOffAfter limit: TimeAmount) {
       close()
       if let context, cutOff == nil { cutOffLater(ifNothingIsSentIn: limit, context) }

@@ -94,8 +94,8 @@
       let deadline = WaitDeadline.after(timeout)
       while true {
         try waitUntilWritable(until: deadline, timeout)
-        // One of another scheduler that has begun at once on the loop goes on elsewhere, after that or after the yield: there
-        // nothing may be asked of the handler, nor changed, that belongs to the loop.
+        // A coroutine of another scheduler that was begun at once on the loop may be on another thread after this wait, or
+        // after the yield. There it must not touch what belongs to the loop.
         guard handler.eventLoop.inEventLoop else { return nil }
         // Of others that have waited, and were first.
         handler.giveWritten()
@@ -103,7 +103,8 @@
         guard handler.isFull else { continue }
         // A handler of the pipeline, which has one of the messages, has begun this coroutine: it has to go on first.
         if let timeout, ContinuousClock.now - begin >= timeout { throw TimeoutError(after: timeout) }
-        // Pinned, it can't leave the thread to that handler, and would ask for ever: its message is one more than there may be.
+        // A pinned coroutine can't give the thread to that handler, and would loop for ever. So its message may exceed the
+        // limit by one.
         if CoroutineCore.runningUncounted(for: "NIOConnection.write(_:)")._withUnsafeGuaranteedRef({ $0.isPinned }) {
           return try handler.placeInRun()
         }

@@ -24,7 +24,7 @@
     private final let announcedCount = Atomic<Int32>(0)
     private final let few: Int
     private final let many: Int
-    /// The handler's context that asks to read, and is to wait.
+    /// The handler's context of a read that is held back until the gate opens.
     @exclusivity(unchecked) private final var held: ChannelHandlerContext?
 
     /// - Parameter elements: without a limit of its own.

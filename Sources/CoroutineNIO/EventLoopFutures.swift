@@ -19,7 +19,8 @@
     /// (Where a `main.swift` imports this, `try await future.get()` at its top level is taken for this one, by Swift 6.3, and
     /// refused: it has to be in a function.)
     ///
-    /// One small object beside NIO's callback. A coroutine of the future's loop is not suspended if the future has its value.
+    /// Allocates one small object beside NIO's callback. A coroutine of the future's loop is not suspended if the future has
+    /// its value.
     ///
     /// A wait that a timeout or a cancel has ended leaves its callback, and that object, in the future until that is complete. So
     /// to wait again and again for a future that may never be, make one `Promise(future)`, and wait for that.

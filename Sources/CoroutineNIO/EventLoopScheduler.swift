@@ -30,8 +30,8 @@
     package let sharedAccesses = SharedAccesses()
     /// `Fork.count` of the process that has the loop.
     private let madeIn = Fork.count
-    /// A coroutine that was the next one when a channel has read what it waited for: it runs when that channel has read all.
-    /// So it is not in `ready`, of which nothing else would be left.
+    /// The reader of the channel that is reading now: it runs when that channel has read everything. It is set only while
+    /// `ready` is empty, so it overtakes no other coroutine.
     @exclusivity(unchecked) private var reader: CoroutineJob?
     @exclusivity(unchecked) private(set) var emptyMessages = EmptyMessages()
     @exclusivity(unchecked) var written = WrittenMessages()

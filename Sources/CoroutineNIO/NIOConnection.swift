@@ -30,9 +30,9 @@
   /// a connection, three at most, reach its pipeline then, too; earlier if they write more to it, flush or close it, or ask for its
   /// `channel`. A handler of the pipeline that does one of these while it gets a message has the others behind that.
   ///
-  /// While more than the channel's high watermark is not sent yet, writing suspends. A message counts when it reaches the pipeline.
-  /// So three messages may come on top; one, once the channel has been over its watermark. However many coroutines
-  /// of other schedulers write, they add one.
+  /// While more than the channel's high watermark is not sent yet, writing suspends. A message counts when it reaches the
+  /// pipeline. So up to three more may be pending; one, once the channel has been over its watermark. Writers on other
+  /// schedulers add at most one in all.
   ///
   /// Copies are the same connection. With the last one the channel is closed, as by `close()`.
   public struct NIOConnection<Inbound: Sendable, Outbound: Sendable>: Sendable {
@@ -59,8 +59,8 @@
       }
     }
 
-    /// What is wrapped: for its options, its handlers and its `closeFuture`. To write to it past the connection brings the order
-    /// of messages into disorder.
+    /// What is wrapped: for its options, its handlers and its `closeFuture`. Writing to the channel directly breaks the order
+    /// of messages.
     ///
     /// On its loop, what was written before has reached the pipeline when this returns: it has passed the handlers that the
     /// caller is about to remove. (`pipeline` in a variable from before can't know that.)

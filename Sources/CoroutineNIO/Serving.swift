@@ -20,8 +20,8 @@
     let onError: (@Sendable (any Error, Connection) -> Void)?
     /// Waits for the next one, and names its coroutine; `nil`: there will be none.
     let next: () throws -> (connection: Connection, name: String)?
-    /// Closed when there will be no next one, and none of those that wait is handled any more, by an error if there is one; `nil`:
-    /// `next` alone knows.
+    /// Closed, with the error if there is one, when no more will come and those that wait will not be handled. `nil`: only
+    /// `next` knows.
     var ended: Coroutine::Channel<Void>?
     /// Whether those that run may take their time when there is no next one, and are ended by a cancel only.
     let waitsForRest: Bool

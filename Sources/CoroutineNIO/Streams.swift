@@ -136,7 +136,7 @@
   // Unchecked: used on the loop's thread. Readers of the queue may be on others.
   private final class WaitingStreams<Inbound: Sendable, Outbound: Sendable>: @unchecked Sendable {
     private let queue: DemandQueue<ErasedMessage>
-    /// With how many it is looked which of them are closed: twice as many as were open the last time.
+    /// How many waiting streams trigger a search for closed ones: twice the number that was open at the last search.
     private var many = WaitingStreams.least
 
     private static var least: Int { 32 }

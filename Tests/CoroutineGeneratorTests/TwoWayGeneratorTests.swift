@@ -362,6 +362,20 @@ import Testing
     #expect(try outer.next(40) == .returned(40))
   }
 
+  /// Inside of an open access the input is handed to this generator, and no `yield` takes it.
+  @Test func anInputThatIsDroppedIsNotKept() throws {
+    let live = Live()
+    var numbers = [0]
+    func change(_ number: inout Int, _ body: () throws -> Void) rethrows { try body() }
+    let outer = TwoWayGenerator<Counted, Int, Void> { yield in
+      try change(&numbers[0]) { try yield(from: Generator<Int> { yield in try yield(1) }) }
+      try yield(2)
+    }
+    #expect(try outer.next(Counted(live)).element == 1)
+    #expect(try outer.next(Counted(live)).element == 2)
+    #expect(live.now == 0)
+  }
+
   @Test func anErrorThrownInReachesOneThatTakesNoInput() throws {
     let outer = TwoWayGenerator<Int, Int, String> { yield in
       try yield(

@@ -113,6 +113,19 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     }
   }
 
+  /// The kernel has nothing more, but the stream has.
+  @Test func aReportWakesOneThatWaitsForBytesThatWereReadAhead() throws {
+    try runUntilComplete {
+      let (client, server) = try PairKind.tcp.make()
+      let waiting = Coroutine { try server.descriptor.waitUntilReadable() }
+      Coroutine.yield()
+      try client.write("a\nb\n")
+      #expect(try server.readLine() == "a")
+      try waiting.get()
+      #expect(try server.readLine() == "b")
+    }
+  }
+
   @Test func whatIsThereAlreadyNeedsNoWait() throws {
     let (left, right) = try makePair()
     try right.put([1, 2])

@@ -282,6 +282,33 @@ import Testing
     }
   }
 
+  /// The same where the time is that of the scope that the joiner is a child of.
+  @Test func aJoinerInATimedScopeIsNotHeldUpByAChildThatWaitsPinned() async {
+    await #expect(processExitsWith: .success) {
+      let events = try await events { log in
+        let (gate, ended) = (Channel<Void>(), Channel<Void>(capacity: .buffered(1)))
+        do {
+          try withTimeout(.milliseconds(1)) {
+            try withScope { scope in
+              scope.launch {
+                try Coroutine {
+                  try withThreadPinned { try gate.receive() }
+                  log.add("child")
+                  try ended.send(())
+                }.get()
+              }
+            }
+          }
+        } catch {
+          log.add("\(type(of: error))")
+        }
+        try gate.send(())
+        try ended.receive()
+      }
+      #expect(events == ["TimeoutError", "child"])
+    }
+  }
+
   /// The child may wait for the joiner, which goes on once its time is up.
   @Test func aJoinerWithATimeLimitIsNotHeldUpByAChildThatWaitsPinned() async {
     await #expect(processExitsWith: .success) {

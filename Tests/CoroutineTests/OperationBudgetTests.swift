@@ -75,6 +75,27 @@ import Testing
     #expect(handled < 3 * ElementRing<Int>.countInterval)
   }
 
+  @Test func aCancelledConsumerThatOverlooksItsErrorLetsTheOthersRun() throws {
+    let pool = ThreadPool(threads: 1)
+    let count = try Coroutine(on: pool) {
+      let (hasRun, count) = (Flag(), Counter())
+      let generator = AsyncGenerator<Int>(on: pool) { yield in try yield(1) }
+      let consumer = Coroutine {
+        Coroutine.yield()
+        while !hasRun.isSet, count.value < Self.many {
+          _ = try? generator.next()
+          count.add()
+        }
+      }
+      Coroutine.yield()
+      consumer.cancel()
+      Coroutine { hasRun.set() }
+      try? consumer.join()
+      return count.value
+    }.getBlocking()
+    #expect(count < 3 * ElementRing<Int>.countInterval)
+  }
+
   // MARK: Operations that do not yield
 
   @Test func whatPassesBesideACountedSlotOfTheBufferCountsOnce() throws {

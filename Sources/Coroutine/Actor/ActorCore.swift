@@ -176,8 +176,8 @@ extension ActorCore {
     case .end(let end):
       isFailureKnown = isAnswered || isFailureKnown
       if verdict == nil, !isAnswered { reportUnheard(failure) }
-      // A stop ends it, unless its own failure was to end it: a supervisor that escalates that stops all of its actors. But one
-      // that has gone on until the stop ends by that.
+      // A stop ends it as stopped, unless its own failure was to end it: a supervisor that escalates the failure stops all of
+      // its actors. If the body has swallowed the failure and run on until the stop, it counts as stopped.
       return failure is CancellationError ? end : decidedEnd(failure, verdict) ?? end
     case .judge(let error, let isEscalated, let mayRestart):
       if isEscalated, !(failure is CancellationError), let own = decidedEnd(failure, verdict) {
@@ -266,8 +266,8 @@ extension ActorCore {
     return false
   }
 
-  /// The body handles messages, perhaps once more: it has done without an error that it was to end with, and what was decided
-  /// about that decides about no later one.
+  /// The body handles messages, perhaps again: it has swallowed the error that was to end it, so the decision about that error
+  /// must not apply to a later one.
   @usableFromInline
   final func beginHandling() { (verdict, isFailureKnown) = (nil, false) }
 

@@ -126,8 +126,9 @@ extension ActorStorage {
   @inlinable @inline(never)
   func takeOrWait(_ envelope: UnsafeMutablePointer<Envelope<Message>?>) -> UnsafeMutablePointer<ControlBlock>? {
     endCurrent()
-    // With a limit it has counted in `takeFromMailbox`. An actor that sends itself its next message always comes here.
-    if !isBounded { coroutine.countOperation() }
+    // With a limit it has counted in `takeFromMailbox`. An actor that sends itself its next message always comes here. On a thread
+    // that was handed over it gives that back below.
+    if !isBounded, !runsOnHandOff { coroutine.countOperation() }
     while true {
       guard lockUnlessCancelled(coroutine) else { return nil }
       guard machine.envelopes.count | inbox.count > 0 else { break }

@@ -13,9 +13,9 @@ struct CancelReach: Sendable {
     CancelSteps.run([.carryOut(self)], reason)
   }
 
-  /// The same for another thread to do, if there are handlers: the timers' thread must not wait for them.
+  /// As `carryOut`, for the timers' thread, which must not wait for handlers: what is left for another thread to do.
   ///
-  /// - Returns: what is to be done, if anything is.
+  /// - Returns: the handlers to run, if there are any.
   func left(_ reason: any Error) -> Unmanaged<LeftReach>? {
     guard !handlers.isEmpty else {
       wake()
@@ -29,8 +29,8 @@ struct CancelReach: Sendable {
   }
 }
 
-/// What the timers' thread has reached, and leaves to another one: its only reference to the handlers. What they have captured is
-/// users', and the last to let go of it runs their `deinit`s.
+/// Handlers that the timers' thread leaves to another thread, together with its only reference to them: whoever releases them
+/// last runs the `deinit`s of users' objects that they have captured.
 final class LeftReach: Sendable {
   private let reach: CancelReach
   private let reason: any Error

@@ -27,8 +27,8 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   let deadline: Unmanaged<DeadlineTimer>?
   /// Where on a stack it was opened: by this a generator knows its own ones.
   let frameAddress: UInt
-  /// The code that runs in it writes it, holding the old list's lock, the new list's and `listLock`, that one last; so that
-  /// code may read it without a lock. All others hold `listLock`.
+  /// Written only by the code inside the region, which takes the old list's lock, the new list's, and `listLock` last. So that
+  /// code may read it without a lock; all others hold `listLock`.
   private var list: List
   private let listLock = Lock()
   /// The next one outwards. Written by the code that runs in it, which reads it without a lock.

@@ -81,8 +81,8 @@ struct HandlerThreadsStateMachine {
   /// To be called now and then while handlers wait.
   ///
   /// - Parameter before: what it has returned the last time, if handlers have waited since then.
-  /// - Returns: what to pass the next time, `nil` where none waits any more; and whether it takes another thread: one waits that
-  ///   has waited the last time.
+  /// - Returns: what to pass to the next call (`nil`: none waits), and whether to start a thread: some handler has waited since
+  ///   the last look.
   mutating func look(knowing before: Int?) -> (appended: Int?, startsThread: Bool) {
     guard !waiting.isEmpty else {
       isLookDue = false

@@ -30,15 +30,15 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   @exclusivity(unchecked) private final var body: Optional<Body>
   /// What it is doing, for any reader. Written by itself, the thread that runs it, and its waker.
   final let state = Atomic<CoroutineState>(.ready)
-  /// Whether its waits are noted, to find cycles of them: by this a subclass is recognised. Constant after the initialiser.
+  /// Whether its waits are noted, to find cycles of them. True for one subclass only. Constant after the initialiser.
   @exclusivity(unchecked) @usableFromInline final var notesWaits = false
   /// Whether any caller ever asked for the result.
   final let wasObserved = Atomic<Bool>(false)
   /// Whether it has waited for another one's end. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var hasJoined = false
-  /// How often it has handed its thread off; at 0 again, it lets others run. Touched by the coroutine itself only.
+  /// How often it has handed its thread off. When it wraps to 0, the coroutine yields. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var handOffs: UInt8 = 0
-  /// How many operations with a system call each it has made, of the last 256. Touched by the coroutine itself only.
+  /// How many operations with a system call it has made, modulo 256. Touched by the coroutine itself only.
   @exclusivity(unchecked) final var systemCalls: UInt8 = 0
   /// How many operations that may wait it may still make before it lets others run. Touched by the coroutine itself only.
   @exclusivity(unchecked) @usableFromInline final var operationsLeft = CoroutineCore.operationsPerTurn
@@ -123,7 +123,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   ) {
     self.home = consume scheduler
     self.name = consume name
-    // What stands for the default is no size that is asked for: as impossible as the next one.
+    // The word for "the default" is no size: a caller that asks for it gets the next one, which is as impossible.
     self.stackSize = stackSize.map { max($0, Self.defaultStackSize + 1) } ?? Self.defaultStackSize
     self.inherited = coroutine_thread_state_capture()
     self.body = consume body
@@ -157,8 +157,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// What a cancel reaches in its place. On the coroutine itself: it is alive then.
   var cancelDelegate: (any CancelDelegate)? { nil }
 
-  /// It will not run, for the reason that is its outcome: lets go of what its body captured. Others may learn of the end by
-  /// that.
+  /// Called when it will never run; `outcome` says why. Releases the body. The end of something that it captured may be how
+  /// others learn of this.
   @usableFromInline
   func dropBody() { body = nil }
 
@@ -246,9 +246,9 @@ extension CoroutineCore {
 
   /// Runs a ready coroutine on the calling thread until it suspends or ends. The scheduler's half of every switch.
   ///
-  /// Inlined into the scheduler's loop, always: a function that returns behind a switch costs a mispredicted return, and
-  /// shifts those of all others, which match more often than not. A round trip between two coroutines would take a third
-  /// longer. docs/performance/mispredicted-returns.md explains it; other comments refer to it as "a mispredicted return".
+  /// Inlined into the scheduler's loop, always: a function that returns after a switch costs one mispredicted return, and
+  /// shifts the predictions of all returns after it, which mostly match otherwise. A round trip between two coroutines would
+  /// take a third longer. Other comments say "a mispredicted return": docs/performance/mispredicted-returns.md.
   @inline(__always)
   static func run(_ job: consuming CoroutineJob, isInPool: Bool = false) {
     let core = job.take()
@@ -258,8 +258,8 @@ extension CoroutineCore {
   }
 
   /// - Parameters:
-  ///   - isNested: not by its scheduler, but inside of what that runs.
-  ///   - isOnTop: not in its scheduler's loop, but on top of code that goes on when it suspends.
+  ///   - isNested: the turn is not the scheduler's own, but inside another turn.
+  ///   - isOnTop: when it suspends, the code below it on this thread goes on, and not the scheduler's loop.
   ///   - isInPool: by a thread of a pool's own: around it no C++ exception is being handled.
   @inline(__always)
   final func run(isNested: Bool, isOnTop: Bool = false, isInPool: Bool = false) {
@@ -300,7 +300,7 @@ extension CoroutineCore {
     }
   }
 
-  /// Unchecked: the caller has seen a state that is neither `none` nor `nested`, or has made the block. Its owner is one, then.
+  /// Unchecked: the caller has seen a state but `none` and `nested`, or has made the block. Its owner is a `CoroutineCore`.
   @inline(__always)
   static func core(of block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<CoroutineCore> {
     .fromOpaque(block.pointee.owner.toOpaque())

@@ -16,7 +16,7 @@ package class CoroutineFamily: Waitable {
   /// - Returns: whether the caller schedules it; if not, the family will.
   func childStarts(_ child: CoroutineCore) -> Bool { true }
 
-  /// The deadlines around all coroutines that it has taken in, up to the beginning of the coroutine that waits for them; and
-  /// what has taken in that one, around which there may be more. To be called by one of them.
+  /// The deadlines around the children, outwards to the start of the coroutine that waits for them; and that coroutine's own
+  /// family, which may have more. Called by a child.
   package var deadlines: (known: [DeadlineTimer], outer: CoroutineFamily?) { ([], nil) }
 }

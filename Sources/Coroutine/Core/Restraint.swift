@@ -47,7 +47,7 @@ extension CoroutineCore {
     if case .finish = afterSwitch {
       reportEndWithThreadPinned(description)
     }
-    // Without one its waker lets it go on at once, past its scheduler, and there is no turn to wait for.
+    // Without a worker, the waker resumes it directly, past the scheduler: there is no turn to wait for.
     let worker = isNested ? nil : poolWorker
     pin.hasHandedOff = worker != nil
     // From here on the worker has no thread, until it gets another one.
@@ -80,7 +80,7 @@ extension CoroutineCore {
     return worker
   }
 
-  /// Lets a pinned coroutine, which is ready, go on at once, if its thread is missing to its scheduler: whether it is.
+  /// If the pinned thread has not given its worker away, lets the ready coroutine go on there at once. Returns whether it did.
   final func resumePinned() -> Bool {
     guard let pin, !pin.hasHandedOff else { return false }
     pin.giveTurn(nil)

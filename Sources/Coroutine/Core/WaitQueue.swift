@@ -251,7 +251,7 @@ package struct ClaimedWaiters {
   @inlinable
   package var isEmpty: Bool { first == nil }
 
-  /// Whether one of them stands still meanwhile: all are but listeners otherwise.
+  /// Whether any of them is suspended or blocked. If not, all are listeners.
   var haveWaiter: Bool {
     var node = first
     while let current = node {

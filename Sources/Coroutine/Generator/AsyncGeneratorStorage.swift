@@ -54,7 +54,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   func next() throws -> Element? {
     let core = CoroutineCore.running(for: "AsyncGenerator.next()")
     // A consumer that is cancelled takes nothing: the body need not compute it.
-    guard !core.isInterrupted else { throw CancellationError() }
+    if core.isInterrupted { try throwCancelled(core) }
     ask(core)
     var isAsking = true
     var node = ChannelNode<Element>(.coroutine(.passUnretained(core)), element: nil)
@@ -69,6 +69,14 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     if let element = node.element { return element }
     try endWaiting(cause, isAsking)
     return nil
+  }
+
+  /// An operation all the same: a loop that overlooks the error lets others run.
+  @usableFromInline @inline(never)
+  func throwCancelled(_ core: CoroutineCore) throws -> Never {
+    core.countOperation()
+    core.beginOperation()
+    throw CancellationError()
   }
 
   @inlinable

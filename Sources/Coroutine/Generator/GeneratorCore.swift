@@ -39,7 +39,8 @@ class GeneratorCore {
   @exclusivity(unchecked) private final var isFresh = true
   /// How often its `yield` has thrown since the generator was cancelled.
   @exclusivity(unchecked) final var throwsSinceCancel = 0
-  /// Whether the body may be code of the main actor: code of that has made it, and it did not begin elsewhere.
+  /// Whether the body may be code of the main actor: code of the main actor has made the generator, and the body did not begin
+  /// elsewhere.
   @exclusivity(unchecked) private final var isMainActors = false
   /// What the pending `yield` throws when the body goes on: see `resume(throwing:)`.
   @exclusivity(unchecked) private final var thrownIn: (any Error)?
@@ -243,8 +244,9 @@ class GeneratorCore {
     if scopes.areOpen { block.pointee.mode.insert(.scopeOpen) }
   }
 
-  /// The consumer goes on in the task in which it has resumed the body, or outside of tasks. (A plain resume outside of tasks leaves
-  /// the note of one before it. Were a task begun on the body's stack, and had it the address of that one, it would go unseen.)
+  /// The consumer goes on in the task in which it has resumed the body, or outside of tasks. (A plain resume outside of tasks
+  /// keeps the note of an earlier task. A task that is begun on the body's stack, at the address of the earlier one, would go
+  /// unnoticed.)
   private final func requireTask(_ block: UnsafeMutablePointer<ControlBlock>) {
     let task = coroutine_task_word()
     guard task != 0, task != block.pointee.threadState.task else { return }

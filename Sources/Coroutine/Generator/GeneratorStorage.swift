@@ -77,9 +77,8 @@ class GeneratorStorage<Element>: GeneratorCore {
 
   /// Where the next element comes from, if it comes in the plain way.
   ///
-  /// Counting references takes atomic operations, and behind one the processor begins to load anew. With such elements
-  /// the processor gets the block's address before it has found it. Otherwise a loop has it in a register, see
-  /// `next()`.
+  /// After the atomic operations of reference counting the processor begins its loads anew. For elements that are counted, the
+  /// block's address is therefore predicted (`coroutine_speculate`). For others a loop has it in a register, see `next()`.
   @inlinable
   final var nextBlock: UnsafeMutablePointer<ControlBlock> {
     @inline(__always) get {
@@ -100,8 +99,8 @@ class GeneratorStorage<Element>: GeneratorCore {
   @inlinable @inline(__always)
   final func next() -> Element? {
     let block = nextBlock
-    // Before the block's own word: the compiler takes a load behind unknown instructions for one that may not come to be, and
-    // would not have it in a register from one element to the next.
+    // Before the block's own word: the compiler treats a load after opaque instructions as conditional, and would not keep it
+    // in a register from one element to the next.
     let bindings = coroutine_bindings_peek(bindingsOffset)
     let link = ControlBlock.link(of: fetchedEarly(block))
     guard
@@ -143,8 +142,8 @@ class GeneratorStorage<Element>: GeneratorCore {
     try resume(throwing: error).map(Self.element)
   }
 
-  /// Where this one runs inside of the body that yields from it, and whose `yield` has thrown: what was thrown into that is
-  /// meant for this one, unless it says that no more elements are wanted.
+  /// For a generator that runs inside the body that yields from it. If that body's `yield` has thrown, the error is meant for
+  /// this generator, unless it is `GeneratorCancelled`.
   @inlinable
   final func next(afterYieldThrew error: any Error) throws -> Element? {
     guard !(error is GeneratorCancelled) else { throw error }
@@ -227,8 +226,8 @@ class GeneratorStorage<Element>: GeneratorCore {
     guard isWanted else { throw GeneratorCancelled() }
   }
 
-  // A reference changes hands as one. The optimiser need not respect code that takes its bits for it, in memory: it has
-  // left out the release of an element that no code looked at.
+  // A reference is passed on as a reference, and not as bits in memory: with bits, the optimiser has left out the release of an
+  // element that no code looked at.
   @inlinable @inline(__always)
   static func word(_ element: __owned Element) -> UInt {
     if isReference {

@@ -91,8 +91,8 @@ struct OpenScopes {
       detached = (current, consumers, .current)
       coroutine_bindings_store(consumers)
     }
-    // A resume in the plain case does not note them: then there are none. What another body on top was resumed with is the
-    // same, unless this one has added to it; then this one may go on among the same bindings only.
+    // A plain resume notes nothing: it happens only without bindings. A body on top of this one was resumed with this body's
+    // bindings, or with more that this body has added. In the second case this body must be resumed under the same bindings.
     if consumers != coroutine_bindings() {
       let consumers = consumers
       Self.forEach(in: RunningBodies(leftBy: block), onTopOf: block) { scopes in

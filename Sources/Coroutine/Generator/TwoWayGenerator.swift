@@ -164,13 +164,19 @@ public struct TwoWayGenerator<Input, Element, Return> {
     /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does.
     /// - Precondition: no other consumer takes elements from it meanwhile, nor does it consume this one: traps.
     @inlinable
-    public func callAsFunction(from other: Generator<Element>) throws { try oneWay(from: other) }
+    public func callAsFunction(from other: Generator<Element>) throws {
+      defer { TwoWayStorage<Input, Element>.dropInput(oneWay.body.block) }
+      try oneWay(from: other)
+    }
 
     /// Yields what a generator without inputs does, until that ends. As `callAsFunction(from:)` of a `Generator`.
     ///
     /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does.
     @inlinable
-    public func callAsFunction(from other: ThrowingGenerator<Element>) throws { try oneWay(from: other) }
+    public func callAsFunction(from other: ThrowingGenerator<Element>) throws {
+      defer { TwoWayStorage<Input, Element>.dropInput(oneWay.body.block) }
+      try oneWay(from: other)
+    }
 
     /// Yields the elements of a sequence, one by one. The inputs meanwhile are dropped.
     ///

@@ -41,6 +41,14 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
     }
   }
 
+  /// What a `next` has left where no `yield` takes it.
+  @inlinable
+  static func dropInput(_ block: UnsafeMutablePointer<ControlBlock>) {
+    if needsNoInput { return }
+    // Unchecked: as in `input`.
+    generatorOwner(block)._withUnsafeGuaranteedRef { unsafeDowncast($0, to: TwoWayStorage.self).input = nil }
+  }
+
   /// As for a `GeneratorStorage`, with the inputs going to `other`.
   @inlinable
   static func yield(from other: TwoWayStorage, _ handle: Generator<Element>.Yield) throws {

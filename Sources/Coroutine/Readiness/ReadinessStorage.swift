@@ -52,7 +52,8 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   /// The kernel has reported a change. From any thread; wakes the waiters for it.
   package func becomeReady(_ readiness: Readiness) {  // litmus: pool-watch, readiness-count
     lock.lock()
-    let woken = machine.becomeReady(readiness, isStill: look)
+    // An end or an error is told once, and may be gone from a second look.
+    let woken = machine.becomeReady(readiness) { readiness.contains(.hungUp) || isReady($0) }
     publish()
     lock.unlock()
     woken.wakeAll()

@@ -24,7 +24,7 @@ package final class BlockedThread: Sendable {
   }
 
   /// Waits until a waker has claimed the wait and unblocks the thread, or until the deadline, if no waker has by then. In a
-  /// test with a time of its own as long by the kernel's: a thread sleeps by that.
+  /// test with a virtual time it waits for as long by the kernel's clock: a thread can only sleep by that.
   @usableFromInline
   func block(until deadline: UInt64) -> WakeCause {
     if deadline != WaitDeadline.now { call.warnIfThreadIsCooperative() }

@@ -2,8 +2,8 @@
 
 public import Synchronization
 
-/// Whether a created coroutine is scheduled, and how else it begins. One byte, whose lowest bit goes once: the claimer
-/// that clears it schedules the coroutine.
+/// Whether a created coroutine still has to be scheduled, and how it begins. One byte, whose lowest bit is cleared once: the
+/// caller that clears it schedules the coroutine.
 @usableFromInline
 package struct StartMode: OptionSet, Sendable {
   @usableFromInline package let rawValue: UInt8
@@ -34,7 +34,7 @@ extension CoroutineCore {
   ///
   /// - Parameters:
   ///   - how: what is noted of how it begins.
-  ///   - kind: with `.onDemand`, only of one that no caller has started so far; not if its family has queued it since.
+  ///   - kind: `.onDemand`: only if no caller has started it yet, and its family has not queued it since.
   /// - Returns: how it was to begin until now; `nil`: it was not held.
   // litmus: look-locked, end-result
   final func claimStart(_ how: StartMode = [], ifHeld kind: StartMode = []) -> StartMode? {

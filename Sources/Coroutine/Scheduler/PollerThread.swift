@@ -74,7 +74,7 @@ final class PollerThread: Sendable {
   private func check(_ poller: EventPoller, _ seen: UInt32) -> UInt32 {
     let looks = poller.lookCount
     if poller.isWorkerAsleepHere {
-      // The one that ended the last polling, if an event had ended it before.
+      // Takes back an interrupt that was meant for the last polling, if an event had ended that before.
       poller.forgetInterruptOfThread()
       mode.store(Mode.dormant, ordering: .sequentiallyConsistent)  // litmus: poller-watch
       // Either this sees that the worker has left meanwhile, or that one sees the mode.

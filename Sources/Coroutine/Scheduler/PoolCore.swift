@@ -429,7 +429,7 @@ extension PoolCore {
       // With no other worker awake, no worker would run what came from outside.
       if pausesSharing, machine.awake == 1 { pausesSharing = false }
       if !pausesSharing, let job = takeShare(for: worker) {
-        // What comes from outside has no owner: to take it is no help, however short it is.
+        // What comes from outside has no owner: taking it is not stealing, however short it is.
         isStolen = surplusOwner.map { $0 != worker.index } ?? false
         let helper = isSearching ? searchEnds() : nil
         // The rest of the share lies in its ring.
@@ -523,8 +523,8 @@ extension PoolCore {
     return machine.endSearch(moreIsLeft: moreIsLeft || isSomethingListed, isOwn: !isFromOutside)
   }
 
-  /// Looks at all workers once a tick, until it finds something, is woken, or has no worker to monitor and was not woken
-  /// for a while. If it finds nothing it is searching again, or not, where events have woken it.
+  /// Looks at all workers once a tick, until it finds something, is woken, or has no worker to monitor and was not woken for a
+  /// while. Without a job, `isSearching` is true on return, or false if events have woken the worker.
   private func monitorOthers(_ worker: PoolWorker, pausesSharing: Bool, _ isSearching: inout Bool) -> CoroutineJob? {
     var seen = workers.map(\.pickCount)
     var pace = pausesSharing ? MonitorPace(first: worker.pause) : MonitorPace()

@@ -3,8 +3,8 @@
 import CCoroutine
 import Synchronization
 
-/// What is ready on one worker of a pool, and the order in which the worker takes it. All of the queue that differs where a
-/// pool has one thread differs here. (Short cuts elsewhere ask it: `YieldTurn.swift`, `runAhead` in `WaitingForEnd.swift`,
+/// What is ready on one worker of a pool, and the order in which the worker takes it. Everything in the queue that differs for
+/// a pool of one thread is here. (Short cuts elsewhere ask it: `YieldTurn.swift`, `runAhead` in `WaitingForEnd.swift`,
 /// `handOff` in `ActorCore.swift`, `OperationBudget.swift`.)
 ///
 /// | | with other workers | the only worker: serial |

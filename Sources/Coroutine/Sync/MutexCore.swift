@@ -141,7 +141,7 @@ class MutexCore: Waitable, @unchecked Sendable {
     self.holder == holder
   }
 
-  /// Where the one is that holds it. For what has found that it is the holder, or has only the same coroutine or task.
+  /// Where on a stack the mutex was taken. Ask only as the holder, or as code of the holder's coroutine or task.
   final var frame: HolderFrame { HolderFrame(address: holderFrame.load(ordering: .relaxed)) }
 
   // MARK: Unlocking

@@ -24,7 +24,7 @@ final class TimerQueue: @unchecked Sendable {
   private let lock = Lock()
   // Guarded by the lock, both. Unchecked: its critical sections nest nothing.
   @exclusivity(unchecked) private var wheel = TimerWheel()
-  /// The driver has promised to look at this time, without a ring: 0 while it is about to, or busy with it.
+  /// When the driver will next look without being rung: 0 while it is about to, or busy with it.
   @exclusivity(unchecked) private var nextLook = UInt64.max
 
   init() {}

@@ -9,9 +9,8 @@ import Synchronization
 ///
 /// Deadlines are nanoseconds on the service's clock; that of `shared` is CLOCK_MONOTONIC, Swift's `SuspendingClock`.
 ///
-/// Code that asks `shared` inside of `withVirtualTime` asks that service instead: what tests with a clock of their own
-/// use. A program without such a test has one flag for it, which is looked at where the service has to know its clock
-/// anyway.
+/// Code that asks `shared` inside of `withVirtualTime` asks that service instead: what tests with a clock of their own use. A
+/// program without such a test pays for it with one flag, which is read where the service has to know its clock anyway.
 @usableFromInline
 package final class TimerService: Sendable {
   /// The timers of the process. Its thread starts with the first timer.
