@@ -117,14 +117,14 @@ enum SocketSetup {
   private static func beginToConnect(
     _ number: Int32, to address: SocketAddress, name: String, _ limit: WaitLimit
   ) throws -> Bool {
-    var pauses = PausesOfConnect()
+    var backoff = ConnectBackoff()
     while true {
       if address.withSockaddr({ CoroutineLibc.connect(number, $0, $1) }) == 0 { return true }
       switch coroutine_io_errno() {
       // An interrupted one goes on by itself.
       case EINPROGRESS, EINTR: return false
       // The queue of a Unix listener is full. The kernel does not report when it no longer is.
-      case EAGAIN where address.family == .unix: try limit.pause(for: pauses.next())
+      case EAGAIN where address.family == .unix: try limit.pause(for: backoff.next())
       case let code: throw IOError(operation: "connect", code: code, subject: name)
       }
     }
@@ -152,7 +152,7 @@ enum SocketSetup {
 
 /// How long a client waits between its tries to get into a listener's full queue: each time twice as long, up to a limit, so
 /// that very many that wait leave the processor to the server; by chance, so that they do not come together.
-struct PausesOfConnect {
+struct ConnectBackoff {
   /// In microseconds.
   private var longest = 1000
 

@@ -45,7 +45,7 @@
     @exclusivity(unchecked) private var isLeaving = false
     private let fill: (ErasedMessage, NIOAny) -> Void
     /// Of the reader that came last. For any thread.
-    let reader: TurnMemory
+    let reader: PrefetchHint
     @exclusivity(unchecked) private var context: ChannelHandlerContext?
     @exclusivity(unchecked) var nextListed: Unmanaged<ConnectionHandler>?
     let writability: ReadinessStorage
@@ -86,7 +86,7 @@
       scheduler = EventLoopScheduler.of(channel.eventLoop)
       writability = ReadinessStorage(name: name) { _ in !heldUp.value.load(ordering: .acquiring) }
       let elements = Coroutine::Channel<ErasedMessage>(capacity: .unbounded, name: name)
-      reader = TurnMemory(ofReceiversFrom: elements)
+      reader = PrefetchHint(ofReceiversFrom: elements)
       super.init(elements, of: channel.eventLoop, readAhead: readAhead)
     }
 

@@ -171,9 +171,9 @@ struct ConnectionTests {
 
   /// A thousand clients at a listener that does not accept would take a processor.
   @Test func theTriesToGetIntoAFullQueueBecomeFewer() {
-    var pauses = PausesOfConnect()
+    var backoff = ConnectBackoff()
     for longest in [1, 2, 4, 8, 16, 32, 64, 64, 64] {
-      let pause = pauses.next()
+      let pause = backoff.next()
       #expect(pause >= .microseconds(500 * longest) && pause <= .milliseconds(longest))
     }
   }

@@ -276,8 +276,8 @@ class ReplyCore: Waitable, @unchecked Sendable {
 
   /// An answer is being given, or has been.
   private final func waitUntilWritten() {
-    var pause = ShortPause()
-    while phase.load(ordering: .acquiring) == ReplyPhase.settling { pause.pause() }  // litmus: end-result
+    var backoff = SpinBackoff()
+    while phase.load(ordering: .acquiring) == ReplyPhase.settling { backoff.pause() }  // litmus: end-result
   }
 
   @usableFromInline @inline(never)

@@ -154,6 +154,6 @@ extension Channel {
   }
 }
 
-extension TurnMemory {
+extension PrefetchHint {
   package init<Element>(ofReceiversFrom channel: Channel<Element>) { self.init(ofWaitersAt: channel.storage) }
 }

@@ -40,7 +40,7 @@ func warnAboutRefusal(of thread: String, _ code: CInt, _ consequence: String) {
 private let hasWarnedAboutRefusal = Atomic<Bool>(false)
 
 /// How long to wait between two tries for a thread without which nothing would go on: together about a second.
-struct RefusalPauses {
+struct RetryBackoff {
   private var next: UInt32 = 1000
   private static var longest: UInt32 { 512_000 }
 

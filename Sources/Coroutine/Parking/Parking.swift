@@ -175,12 +175,12 @@ package struct Parking: ~Copyable, Sendable {
 
   @usableFromInline @inline(never)
   borrowing func claimAfterSuspending(_ cause: WakeCause) -> Bool {
-    var pause = ShortPause()
+    var backoff = SpinBackoff()
     while true {
       let found = word.load(ordering: .relaxed)
       switch found {
       case Self.suspending, Self.suspendingIdle:
-        pause.pause()
+        backoff.pause()
       case Self.parked, Self.parkedIdle:
         let (exchanged, _) = word.compareExchange(
           expected: found, desired: Self.claimed + cause.rawValue,
@@ -212,7 +212,7 @@ package struct Parking: ~Copyable, Sendable {
 
 /// For a thread that looks again and again at what another thread is about to change. The other thread has a few
 /// instructions to go, unless it was preempted; then it needs the processor.
-struct ShortPause {
+struct SpinBackoff {
   private var spins = 0
 
   mutating func pause() {

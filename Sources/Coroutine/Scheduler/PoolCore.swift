@@ -110,7 +110,7 @@ final class PoolCore: HiddenFromMirrors, @unchecked Sendable {
     sharedAccesses = host.makeSharedAccesses()
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
-    KeptMemory.choose
+    MallocTuning.applyOnce
     Self.all.add(self)
     coroutine_publish_debug_layout()
   }
@@ -235,7 +235,7 @@ extension PoolCore {
   @inline(never)
   private func goOnWithout(_ refusedIndex: Int, _ refusal: CInt, wasSearching: Bool) {
     var (index, code, wasSearching) = (refusedIndex, refusal, wasSearching)
-    var pauses = RefusalPauses()
+    var backoff = RetryBackoff()
     while true {
       lock.lock()
       var next = machine.startRefused(index, wasSearching: wasSearching)
@@ -252,7 +252,7 @@ extension PoolCore {
         _ = workers[next].unpark(starts: false)
       } else if isLeftAlone {
         warnAboutRefusal(of: thread, code, "It is tried again.")
-        guard pauses.wait() else {
+        guard backoff.wait() else {
           refused(thread, code, ", or make the pool smaller: ThreadPool(threads:), the shared one by COROUTINE_THREADS")
         }
         // It may be run by now: others that make something ready try too.

@@ -29,7 +29,7 @@ extension CoroutineCore {
 ///
 /// Addresses alone, of which nothing is read: what was there may be gone, and those of two waiters may be mixed. So waiter and
 /// waker may be on any threads.
-package struct TurnMemory: ~Copyable, Sendable {
+package struct PrefetchHint: ~Copyable, Sendable {
   private let core = Atomic<UInt>(0)
   private let block = Atomic<UInt>(0)
   private let frame = Atomic<UInt>(0)

@@ -70,14 +70,14 @@ final class TimerThread: Sendable {
     startedIn.store(Fork.count, ordering: .relaxed)
     // The thread's reference; never released, since the thread never ends.
     let argument = Unmanaged.passRetained(self).toOpaque()
-    var pauses = RefusalPauses()
+    var backoff = RetryBackoff()
     while true {
       let code = coroutine_system_start_thread(
         { Unmanaged<TimerThread>.fromOpaque($0!).takeUnretainedValue().run() }, argument)
       if code == 0 { break }
       // Without it each sleep and each timeout would last for ever.
       warnAboutRefusal(of: "the timers' thread", code, "It is tried again.")
-      if !pauses.wait() { refused("the timers' thread", code) }
+      if !backoff.wait() { refused("the timers' thread", code) }
     }
   }
 }

@@ -12,12 +12,12 @@ import Synchronization
 /// (`docs/performance/spawning-and-joining.md`). Where very many have ended it is the other way round: glibc would keep what lies
 /// in the midst of its heaps for ever, and the pool of stacks gives it back (`StackPool.sink`). But `malloc` is the whole
 /// program's: so the program may say no to both.
-enum KeptMemory {
+enum MallocTuning {
   static let variable = "COROUTINE_KEPT_MEMORY"
   static let most = 32 << 20
 
   /// Once in the process, when its first pool is made. Ends the program where the variable is no size.
-  static let choose: Void = {
+  static let applyOnce: Void = {
     let choice = chosen.exchange(tooLate, ordering: .relaxed)
     let bytes = fromEnvironment() ?? choice
     if bytes > 0 { coroutine_system_keep_freed_memory(bytes) }
@@ -70,10 +70,10 @@ extension ThreadPool {
   /// - Precondition: no pool was made yet, not even the shared one, as by the first `Coroutine { }`: traps otherwise.
   public static func keepFreedMemory(_ bytes: Int) {
     require(
-      0...KeptMemory.most ~= bytes,
+      0...MallocTuning.most ~= bytes,
       "ThreadPool.keepFreedMemory(_:) takes from 0 to 32 MiB of freed memory, not \(bytes) bytes")
     require(
-      KeptMemory.set(bytes),
+      MallocTuning.set(bytes),
       "ThreadPool.keepFreedMemory(_:) comes too late: the first pool has been made. Call it before that")
   }
 }

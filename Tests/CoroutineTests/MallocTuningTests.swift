@@ -9,16 +9,16 @@ import Testing
 /// What a pool asks of the C library's `malloc`, which the whole program uses: the program may refuse it.
 ///
 /// How much the library keeps can't be tested here: it also depends on what was freed before.
-@Suite(.ownThreads) struct KeptMemoryTests {
+@Suite(.ownThreads) struct MallocTuningTests {
   @Test func theEnvironmentSaysHowMuchIsKept() async {
     await #expect(processExitsWith: .success) {
       var found: [Int?] = []
       for text in ["0", "65536", "16M"] {
-        setenv(KeptMemory.variable, text, 1)
-        found.append(KeptMemory.fromEnvironment())
+        setenv(MallocTuning.variable, text, 1)
+        found.append(MallocTuning.fromEnvironment())
       }
-      unsetenv(KeptMemory.variable)
-      found.append(KeptMemory.fromEnvironment())
+      unsetenv(MallocTuning.variable)
+      found.append(MallocTuning.fromEnvironment())
       exit(found == [0, 65536, 16 << 20, nil] ? EXIT_SUCCESS : EXIT_FAILURE)
     }
   }
@@ -29,7 +29,7 @@ import Testing
       ThreadPool.keepFreedMemory(0)
       // The next one is too late.
       _ = ThreadPool(threads: 1)
-      exit(KeptMemory.set(0) ? EXIT_FAILURE : EXIT_SUCCESS)
+      exit(MallocTuning.set(0) ? EXIT_FAILURE : EXIT_SUCCESS)
     }
   }
 
@@ -67,7 +67,7 @@ import Testing
   @Test(.enabled(if: !coroutine_sanitizers_active(), "a sanitizer has a heap of its own"))
   func theMostMayBeKept() async {
     await #expect(processExitsWith: .success) {
-      ThreadPool.keepFreedMemory(KeptMemory.most)
+      ThreadPool.keepFreedMemory(MallocTuning.most)
       _ = ThreadPool(threads: 1)
       // By its address, with the type that <stdlib.h> declares: of a call that it knows, an optimiser may leave out what reads
       // before the block.
@@ -79,7 +79,7 @@ import Testing
 
   @Test func aSizeThatIsNoneEndsTheProgram() async {
     let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
-      setenv(KeptMemory.variable, "much", 1)
+      setenv(MallocTuning.variable, "much", 1)
       _ = ThreadPool(threads: 1)
     }
     let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
