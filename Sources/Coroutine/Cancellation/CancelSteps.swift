@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// What a cancellation has reached in one coroutine: to be carried out once no lock is held.
-struct CancelReach: Sendable {
+struct PendingCancel: Sendable {
   /// Those of the regions that it has reached, innermost first.
   var handlers: [CancellationRegion.Handler]
   /// The coroutine, if its wait was ended. It is woken after the handlers.
@@ -13,15 +13,15 @@ struct CancelReach: Sendable {
     CancelSteps.run([.carryOut(self)], reason)
   }
 
-  /// As `carryOut`, for the timers' thread, which must not wait for handlers: what is left for another thread to do.
+  /// As `carryOut`, for the timers' thread, which must not wait for handlers: what is deferred to another thread.
   ///
   /// - Returns: the handlers to run, if there are any.
-  func left(_ reason: any Error) -> Unmanaged<LeftReach>? {
+  func deferred(_ reason: any Error) -> Unmanaged<DeferredCancel>? {
     guard !handlers.isEmpty else {
       wake()
       return nil
     }
-    return .passRetained(LeftReach(self, reason))
+    return .passRetained(DeferredCancel(self, reason))
   }
 
   fileprivate func wake() {
@@ -29,19 +29,19 @@ struct CancelReach: Sendable {
   }
 }
 
-/// Handlers that the timers' thread leaves to another thread, together with its only reference to them: whoever releases them
+/// Handlers that the timers' thread defers to another thread, together with its only reference to them: whoever releases them
 /// last runs the `deinit`s of users' objects that they have captured.
-final class LeftReach: Sendable {
-  private let reach: CancelReach
+final class DeferredCancel: Sendable {
+  private let pending: PendingCancel
   private let reason: any Error
 
-  fileprivate init(_ reach: CancelReach, _ reason: any Error) { (self.reach, self.reason) = (reach, reason) }
+  fileprivate init(_ pending: PendingCancel, _ reason: any Error) { (self.pending, self.reason) = (pending, reason) }
 
   /// By a thread that refers to no part of it any more.
-  static func carryOutElsewhere(_ left: Unmanaged<LeftReach>) {
+  static func carryOutElsewhere(_ deferred: Unmanaged<DeferredCancel>) {
     HandlerThreads.run {
-      let left = left.takeRetainedValue()
-      left.reach.carryOut(left.reason)
+      let deferred = deferred.takeRetainedValue()
+      deferred.pending.carryOut(deferred.reason)
     }
   }
 }
@@ -54,9 +54,9 @@ final class LeftReach: Sendable {
 enum CancelSteps {
   fileprivate enum Step {
     case cancel(CoroutineCore)
-    case carryOut(CancelReach)
+    case carryOut(PendingCancel)
     case handle(CancellationRegion.Handler)
-    case wake(CancelReach)
+    case wake(PendingCancel)
   }
 
   /// Cancels coroutines, in this order.
@@ -71,14 +71,14 @@ enum CancelSteps {
     while let step = steps.popLast() {
       switch step {
       case .cancel(let core):
-        if let reach = core.reach(by: reason) { steps.append(.carryOut(reach)) }
-      case .carryOut(let reach):
-        steps.append(.wake(reach))
-        steps += reach.handlers.reversed().map { .handle($0) }
+        if let pending = core.beginCancel(by: reason) { steps.append(.carryOut(pending)) }
+      case .carryOut(let pending):
+        steps.append(.wake(pending))
+        steps += pending.handlers.reversed().map { .handle($0) }
       case .handle(let handler):
         steps += handler(reason).reversed().map { .cancel($0) }
-      case .wake(let reach):
-        reach.wake()
+      case .wake(let pending):
+        pending.wake()
       }
     }
   }

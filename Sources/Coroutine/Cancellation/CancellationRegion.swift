@@ -69,7 +69,7 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     core.cancellationLock.unlock()
     // On another stack than its own it runs a generator's body.
     if core.block?.pointee.stack.contains(frameAddress) == false { RunningBodies.noteRegions() }
-    if let reason, let onCancel { CancelReach(handlers: [onCancel]).carryOut(reason) }
+    if let reason, let onCancel { PendingCancel(handlers: [onCancel]).carryOut(reason) }
   }
 
   /// Closes it: nothing reaches it any more, but a handler that a canceller has taken may still run, or begin. By the code that
@@ -138,8 +138,8 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   package func cancelByTimer(reason: any Error) -> Unmanaged<CoroutineCore>? {
     var isDone = false
     while true {
-      let (core, left) = attempt(reason, isTimer: true, &isDone)
-      if let left { LeftReach.carryOutElsewhere(left) }
+      let (core, deferred) = attempt(reason, isTimer: true, &isDone)
+      if let deferred { DeferredCancel.carryOutElsewhere(deferred) }
       if isDone { return core }
       if let core { Self.releaseElsewhere(core) }
     }
@@ -147,31 +147,31 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
 
   /// Not done where it has gone to another list before that was locked.
   ///
-  /// - Returns: a reference to the coroutine whose list that was, and what a timer leaves to another thread. The caller has no
+  /// - Returns: a reference to the coroutine whose list that was, and what a timer defers to another thread. The caller has no
   ///   other ones: it is not inlined.
   @inline(never)
   private func attempt(
     _ reason: any Error, isTimer: Bool, _ isDone: inout Bool
-  ) -> (core: Unmanaged<CoroutineCore>?, left: Unmanaged<LeftReach>?) {
-    var left: Unmanaged<LeftReach>?
-    func carryOut(_ reach: CancelReach) {
-      if isTimer { left = reach.left(reason) } else { reach.carryOut(reason) }
+  ) -> (core: Unmanaged<CoroutineCore>?, deferred: Unmanaged<DeferredCancel>?) {
+    var deferred: Unmanaged<DeferredCancel>?
+    func carryOut(_ pending: PendingCancel) {
+      if isTimer { deferred = pending.deferred(reason) } else { pending.carryOut(reason) }
     }
     switch currentList {
     case .coroutine(let core):
       core.cancellationLock.lock()
       isDone = isIn(core)
       if isDone, note(reason) { carryOut(core.interrupt(downTo: outer)) } else { core.cancellationLock.unlock() }
-      return (Unmanaged.passRetained(core), left)
+      return (Unmanaged.passRetained(core), deferred)
     case .generator(let regions):
       regions.lock.lock()
       isDone = isIn(regions)
       let handlers = isDone && note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
       regions.lock.unlock()
-      carryOut(CancelReach(handlers: handlers))
+      carryOut(PendingCancel(handlers: handlers))
     case .none: isDone = true
     }
-    return (nil, left)
+    return (nil, deferred)
   }
 
   /// For the timers' thread.
@@ -251,13 +251,13 @@ extension CoroutineCore {
   @usableFromInline
   package final func cancel(reason: (any Error)?) {
     let reason = reason ?? CancellationError()
-    reach(by: reason)?.carryOut(reason)
+    beginCancel(by: reason)?.carryOut(reason)
   }
 
   /// The same up to what its caller is to carry out; `nil`: no more is to be done. A coroutine that no caller has started would
   /// never end, and is started here: it has no handlers, and waits for nothing. One that begins all the same keeps its place
   /// in its family's queue.
-  final func reach(by reason: any Error) -> CancelReach? {
+  final func beginCancel(by reason: any Error) -> PendingCancel? {
     guard !isFinished else { return nil }
     cancellationLock.lock()
     guard cancellationReason == nil else {
@@ -265,21 +265,21 @@ extension CoroutineCore {
       return nil
     }
     cancellationReason = reason
-    let reach = interrupt(downTo: nil)
+    let pending = interrupt(downTo: nil)
     if !isStartedAtomically { startHeld(.byCanceller) }  // litmus: look-locked
-    return reach
+    return pending
   }
 
   /// Lets what runs inside of all regions down to `end`, itself not one of them, know of a reason that is new there.
   /// The caller holds `cancellationLock`, which is released here.
-  fileprivate final func interrupt(downTo end: CancellationRegion?) -> CancelReach {
+  fileprivate final func interrupt(downTo end: CancellationRegion?) -> PendingCancel {
     refreshInterruption()
     // The other half of `Waitable.isHeldUp`: either this sees the word that says "suspending", or the coroutine sees the flag.
     atomicMemoryFence(ordering: .sequentiallyConsistent)  // litmus: cancel
     let mustWake = isInterrupted && parking.claim(.cancelled)
     let handlers = CancellationRegion.takeHandlers(from: regions, downTo: end)
     cancellationLock.unlock()
-    return CancelReach(handlers: handlers, woken: mustWake ? self : nil)
+    return PendingCancel(handlers: handlers, woken: mustWake ? self : nil)
   }
 
   /// The caller holds `cancellationLock`.

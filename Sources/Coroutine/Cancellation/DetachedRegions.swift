@@ -61,6 +61,6 @@ final class DetachedRegions: HiddenFromMirrors, @unchecked Sendable {
     let handlers = reason == nil ? [] : CancellationRegion.takeHandlers(from: first, downTo: consumers)
     lock.unlock()
     core.cancellationLock.unlock()
-    if let reason { CancelReach(handlers: handlers).carryOut(reason) }
+    if let reason { PendingCancel(handlers: handlers).carryOut(reason) }
   }
 }
