@@ -188,7 +188,7 @@ import Testing
       #expect(isEscalated && mayRestartAgain)
     }
     #expect(restarts == ActorStateMachine.startAttempts)
-    // A message is a gain.
+    // A message is progress.
     _ = machine.begin()
     machine.noteMessage()
     _ = machine.request(.fail(Failure()))
@@ -196,10 +196,10 @@ import Testing
     // So is one of a child's.
     for _ in 0..<3 * ActorStateMachine.startAttempts {
       _ = machine.begin()
-      machine.noteGain()
+      machine.noteProgress()
       _ = machine.request(.fail(Failure()))
       guard case .judge(_, _, true) = machine.bodyEnded(nil) else {
-        Issue.record("a child's message was no gain")
+        Issue.record("a child's message was no progress")
         break
       }
     }

@@ -278,13 +278,13 @@ extension ActorCore {
     isFresh = false
     (verdict, isFailureKnown) = (nil, false)
     lock.withLock { life.noteMessage() }
-    parent?.noteGain()
+    parent?.noteProgress()
   }
 
   /// A child has taken a message: starting this one, whose body may only supervise, was of use.
-  final func noteGainOfChild() {
-    lock.withLock { life.noteGain() }
-    parent?.noteGain()
+  final func noteChildProgress() {
+    lock.withLock { life.noteProgress() }
+    parent?.noteProgress()
   }
 
   /// What is in the mailbox is not handled any more, nor what would come.

@@ -77,11 +77,11 @@ struct ActorStateMachine {
   /// The body takes its first message.
   mutating func noteMessage() {
     hasTakenMessage = true
-    noteGain()
+    noteProgress()
   }
 
   /// It was started for something: a child has taken a message.
-  mutating func noteGain() { failedStarts = 0 }
+  mutating func noteProgress() { failedStarts = 0 }
 
   enum Outcome {
     /// Run the body again.

@@ -72,7 +72,7 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
   }
 
   /// A child has taken its first message since it was started. On that child's coroutine.
-  func noteGain() { owner?.noteGainOfChild() }
+  func noteProgress() { owner?.noteChildProgress() }
 
   private func escalate(_ error: any Error) {
     if let owner { return owner.request(.fail(error)) }
