@@ -101,13 +101,13 @@ struct IdleStacks: ~Copyable {
 ///
 /// - It starts at the floor. What exceeds it is trimmed, so a single burst leaves nothing behind.
 /// - Each trimmed stack that is needed again raises it by one: after its second burst the program keeps what it uses.
-/// - At the end of an epoch it sinks by half of the stacks that lay idle through all of it. An epoch is long enough for
+/// - At the end of an epoch it decays by half of the stacks that lay idle through all of it. An epoch is long enough for
 ///   every stack that is kept to be taken and given back.
-/// - A pool at rest has no epochs. What it keeps beyond `lasting` sinks with time, see `StackPool.sink`; below, it
+/// - A pool at rest has no epochs. What it keeps beyond `lasting` decays with time, see `StackPool.decay`; below, it
 ///   stays until `trim()` is called.
 package struct IdleWatermark: Sendable {
   package let bounds: ClosedRange<Int>
-  /// The highest mark that needs no time to sink.
+  /// The highest mark that needs no time to decay.
   package let lasting: Int
   package private(set) var mark: Int
 

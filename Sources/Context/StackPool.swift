@@ -43,8 +43,8 @@ public final class StackPool: Sendable {
   private let geometry: StackGeometry
   let memory: StackMemory
   private let requestedGuards: Guards
-  /// How long surplus stacks are kept for a program that may need them again: see `sink`.
-  let sinkingPeriod: Duration
+  /// How long surplus stacks are kept for a program that may need them again: see `decay`.
+  let decayPeriod: Duration
   let lock = Lock()
   let growth = Lock()
 
@@ -72,8 +72,8 @@ public final class StackPool: Sendable {
     var trimming = 0
     /// Whether an arena may have become recyclable since the last look at all of them.
     var mayRecycle = false
-    /// Whether a thread gives back the surplus: see `StackPool.sink`.
-    var isSinking = false
+    /// Whether a thread gives back the surplus: see `StackPool.decay`.
+    var isDecaying = false
     /// How many stacks have been trimmed since such a thread was last done.
     var trimmedToRest = 0
 
@@ -144,18 +144,18 @@ public final class StackPool: Sendable {
 
   package convenience init(
     stackSize: Int, guardSize: Int?, guards: Guards, idle: IdleWatermark?, memory: StackMemory,
-    sinkingPeriod: Duration = .seconds(10)
+    decayPeriod: Duration = .seconds(10)
   ) throws(StackError) {
     let geometry = try StackGeometry(stackSize: stackSize, guardSize: guardSize, isGuarded: guards != .none)
-    self.init(geometry: geometry, guards: guards, idle: idle, memory: memory, sinkingPeriod: sinkingPeriod)
+    self.init(geometry: geometry, guards: guards, idle: idle, memory: memory, decayPeriod: decayPeriod)
   }
 
   init(
     geometry: StackGeometry, guards: Guards, idle watermark: IdleWatermark? = nil, memory: StackMemory = .kernel,
-    sinkingPeriod: Duration = .seconds(10)
+    decayPeriod: Duration = .seconds(10)
   ) {
     self.geometry = geometry
-    self.sinkingPeriod = sinkingPeriod
+    self.decayPeriod = decayPeriod
     self.memory = memory
     requestedGuards = guards
     idle = .allocate(capacity: 1)
@@ -215,7 +215,7 @@ public final class StackPool: Sendable {
     lock.unlock()
     if isTooMany {
       trimBatch()
-      startSinkingIfNeeded()
+      startDecayIfNeeded()
     }
   }
 
@@ -226,7 +226,7 @@ public final class StackPool: Sendable {
     idle.pointee.inspectionsToEpoch -= 1
     if idle.pointee.inspectionsToEpoch == 0 { idle.pointee.endEpoch() }
     lock.unlock()
-    startSinkingIfNeeded()
+    startDecayIfNeeded()
     withUnsafePointer(to: stack) { only in
       memory.discard(UnsafeBufferPointer(start: only, count: 1), keeping: StackPool.keptBytes)
     }

@@ -55,7 +55,7 @@ extension StackPool {
   private static let sharedPools = SharedPools()
 
   // Around a fork: the child can take and release stacks. (The child loses what the parent's other threads had. Its
-  // pools sink by releases alone: they may record a thread for that which the child does not have.)
+  // pools decay by releases alone: they may record a thread for that which the child does not have.)
   fileprivate static func lockAllShared() { sharedPools.lockAll() }
   fileprivate static func unlockAllShared() { sharedPools.unlockAll() }
 }

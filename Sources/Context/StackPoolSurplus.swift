@@ -13,21 +13,21 @@ import Synchronization
 /// once for all of them, and not for less than makes a difference.
 extension StackPool {
   /// Called without a lock.
-  func startSinkingIfNeeded() {
+  func startDecayIfNeeded() {
     // No thread but the explorer's runs there: see `Interleaving.explorer`. The surplus stays.
     #if !COROUTINE_INTERLEAVINGS
       let starts = lock.withLock {
         let isDue = isSurplus || idle.pointee.trimmedToRest >= Self.veryMany
-        guard isDue, !idle.pointee.isSinking else { return false }
-        idle.pointee.isSinking = true
+        guard isDue, !idle.pointee.isDecaying else { return false }
+        idle.pointee.isDecaying = true
         return true
       }
       guard starts else { return }
       let pool = Unmanaged.passRetained(self)  // the thread's reference
       guard coroutine_system_start_thread(runTrimmer, pool.toOpaque()) == 0 else {
-        // Only time does not make it sink then; the next inspection tries again.
+        // Only time does not make it decay then; the next inspection tries again.
         pool.release()
-        return lock.withLock { idle.pointee.isSinking = false }
+        return lock.withLock { idle.pointee.isDecaying = false }
       }
     #endif
   }
@@ -37,7 +37,7 @@ extension StackPool {
 
   /// Takes the time that has passed for an epoch, and gives up the stacks that were not needed. False when there are no
   /// more of that kind: the thread's work is done.
-  package func sink() -> Bool {
+  package func decay() -> Bool {
     let tooMany = lock.withLock {
       if idle.pointee.watermark.isSurplus { idle.pointee.endEpoch() }
       return idle.pointee.resident.count - idle.pointee.watermark.mark
@@ -46,8 +46,8 @@ extension StackPool {
     for _ in 0..<max(0, (tooMany + StackPool.batch - 1) / StackPool.batch) { trimBatch() }
     recycleArenas()
     let isDone = lock.withLock {
-      idle.pointee.isSinking = isSurplus
-      return !idle.pointee.isSinking
+      idle.pointee.isDecaying = isSurplus
+      return !idle.pointee.isDecaying
     }
     if isDone { giveBackWhatOwnersFreed() }
     return !isDone
@@ -66,7 +66,7 @@ extension StackPool {
 
   fileprivate func waitForPeriod() {
     let neverWoken = Atomic<UInt32>(0)
-    while Futex.wait(on: neverWoken, while: 0, for: sinkingPeriod) {}
+    while Futex.wait(on: neverWoken, while: 0, for: decayPeriod) {}
   }
 }
 
@@ -74,7 +74,7 @@ private func runTrimmer(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRa
   coroutine_system_name_thread("coroutine-trim")
   let pool = Unmanaged<StackPool>.fromOpaque(argument!)
   pool._withUnsafeGuaranteedRef { pool in
-    repeat { pool.waitForPeriod() } while pool.sink()
+    repeat { pool.waitForPeriod() } while pool.decay()
   }
   pool.release()
   return nil

@@ -60,13 +60,13 @@ import Testing
     #expect(pool.brokenInvariant() == nil)
   }
 
-  @Test func whatIsKeptForBurstsSinksWithTime() throws {
+  @Test func whatIsKeptForBurstsDecaysWithTime() throws {
     let pool = try StackPool(
       stackSize: 16 << 10, guardSize: nil, guards: .automatic, idle: IdleWatermark(bounds: 0...4000, lasting: 500),
       memory: .kernel)
     for _ in 0..<3 { try burst(3000, on: pool) }
     // As the pool's thread does, without its waits; that thread may come first.
-    while pool.sink() {}
+    while pool.decay() {}
     #expect(pool.statistics.residentIdle < 500 + 64)
     #expect(pool.brokenInvariant() == nil)
   }
@@ -77,7 +77,7 @@ import Testing
     do {
       let pool = try StackPool(
         stackSize: 16 << 10, guardSize: nil, guards: .automatic, idle: IdleWatermark(bounds: 0...4000, lasting: 1500),
-        memory: .kernel, sinkingPeriod: .milliseconds(100))
+        memory: .kernel, decayPeriod: .milliseconds(100))
       released = pool
       for _ in 0..<3 { try burst(2000, on: pool) }
       while pool.statistics.residentIdle >= 1500 + 64 { usleep(1000) }
@@ -96,15 +96,15 @@ import Testing
     memory.giveBackFreedMemory = { count.given.add(1, ordering: .relaxed) }
     let pool = try StackPool(
       stackSize: 16 << 10, guardSize: nil, guards: .none, idle: IdleWatermark(bounds: 0...0), memory: memory,
-      sinkingPeriod: .seconds(100_000))
+      decayPeriod: .seconds(100_000))
     for _ in 0..<63 { try burst(1024, on: pool) }
-    while pool.sink() {}
+    while pool.decay() {}
     #expect(count.given.load(ordering: .relaxed) == 0)
     for _ in 0..<66 { try burst(1024, on: pool) }
     #expect(count.given.load(ordering: .relaxed) == 0, "in the midst of the work")
-    while pool.sink() {}
+    while pool.decay() {}
     #expect(count.given.load(ordering: .relaxed) == 1)
-    while pool.sink() {}
+    while pool.decay() {}
     #expect(count.given.load(ordering: .relaxed) == 1)
   }
 

@@ -69,7 +69,7 @@ package struct JointWait {
 
   /// By address, in place: a heap, since there may be thousands.
   private static func sort(_ waitables: UnsafeMutableBufferPointer<Unmanaged<Waitable>>) {
-    func sink(_ start: Int, in count: Int) {
+    func siftDown(_ start: Int, in count: Int) {
       var parent = start
       while true {
         var child = 2 * parent + 1
@@ -80,10 +80,10 @@ package struct JointWait {
         parent = child
       }
     }
-    for start in stride(from: waitables.count / 2 - 1, through: 0, by: -1) { sink(start, in: waitables.count) }
+    for start in stride(from: waitables.count / 2 - 1, through: 0, by: -1) { siftDown(start, in: waitables.count) }
     for count in stride(from: waitables.count - 1, to: 0, by: -1) {
       waitables.swapAt(0, count)
-      sink(0, in: count)
+      siftDown(0, in: count)
     }
   }
 }

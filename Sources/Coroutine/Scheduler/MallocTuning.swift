@@ -10,7 +10,7 @@ import Synchronization
 /// glibc gives freed memory back to the kernel from 128 KiB on. Where ten thousand coroutines begin and end together again
 /// and again, they and what their bodies capture are some megabytes, and the page faults would take as long as all the rest
 /// (`docs/performance/spawning-and-joining.md`). Where very many have ended it is the other way round: glibc would keep what lies
-/// in the midst of its heaps for ever, and the pool of stacks gives it back (`StackPool.sink`). But `malloc` is the whole
+/// in the midst of its heaps for ever, and the pool of stacks gives it back (`StackPool.decay`). But `malloc` is the whole
 /// program's: so the program may say no to both.
 enum MallocTuning {
   static let variable = "COROUTINE_KEPT_MEMORY"
