@@ -70,7 +70,7 @@ extension StreamListener {
             defer { connection.close() }
             do {
               try handler(connection)
-              connection.endpoint.takeLeave()
+              connection.endpoint.lingerBeforeClose()
             } catch {
               if !(isCancelled() && error is CancellationError) { errors.report(error, of: peer) }
             }

@@ -426,7 +426,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   /// Then it sends the peer the end, and drops what comes until the peer's own end: 256 KiB at most, for some time at most,
   /// and until the calling coroutine is cancelled. In all other cases it does nothing: a peer that is quiet gets its end by the
   /// close.
-  func takeLeave(upTo time: Duration = .seconds(1)) {
+  func lingerBeforeClose(upTo time: Duration = .seconds(1)) {
     guard isSocket else { return }
     // Where it was closed, or other code still reads or writes, that is the handler's affair.
     try? reading { () throws -> Void in

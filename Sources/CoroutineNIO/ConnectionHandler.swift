@@ -42,7 +42,7 @@
     @exclusivity(unchecked) private var isUsed = false
     @exclusivity(unchecked) private var hasQuiesced = false
     /// Whether what comes is dropped, until the peer's end.
-    @exclusivity(unchecked) private var isLeaving = false
+    @exclusivity(unchecked) private var isLingering = false
     private let fill: (ErasedMessage, NIOAny) -> Void
     /// Of the reader that came last. For any thread.
     let reader: PrefetchHint
@@ -63,7 +63,7 @@
     /// Whether the peer has ended its half, and the channel goes on.
     @exclusivity(unchecked) private var isInputClosed = false
     /// How often the channel may still read for nothing but the peer's end.
-    @exclusivity(unchecked) private var leavingReads = 64
+    @exclusivity(unchecked) private var lingeringReads = 64
     /// What a handler has reported, first.
     @exclusivity(unchecked) private(set) var failure: (any Error)?
     /// Called once, when the channel is active.
@@ -113,7 +113,7 @@
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
       isUsed = true
-      guard !isLeaving else { return }
+      guard !isLingering else { return }
       guard kind != .ofStreams else { return context.fireChannelRead(data) }
       if !isPrefetched { prefetch() }
       let message = scheduler.emptyMessage()
@@ -131,7 +131,7 @@
 
     func channelReadComplete(context: ChannelHandlerContext) {
       isPrefetched = false
-      guard !isLeaving else { return readWhileLeaving(context) }
+      guard !isLingering else { return readWhileLingering(context) }
       scheduler.runReader()
       // A handler behind this one has read something only where messages are streams.
       if kind == .ofStreams { context.fireChannelReadComplete() }
@@ -389,7 +389,7 @@
       sent.futureResult.assumeIsolated().whenComplete { result in
         switch result {
         // In the second case the half had ended before, by `finishWriting()` or other code.
-        case .success, .failure(ChannelError.outputClosed): self.takeLeave()
+        case .success, .failure(ChannelError.outputClosed): self.lingerBeforeClose()
         case .failure: self.context?.close(promise: nil)
         }
       }
@@ -401,10 +401,10 @@
     ///
     /// What comes meanwhile is dropped; that it is the peer's end NIO notices by itself, and closes the channel, whether or not
     /// `allowRemoteHalfClosure` is set. A peer that goes on has a second, or 64 reads. One that is quiet gets its end by the close.
-    private func takeLeave() {
+    private func lingerBeforeClose() {
       guard let context, !hasEnded else { return }
       guard !isInputClosed, hasUnread(context) else { return context.close(promise: nil) }
-      isLeaving = true
+      isLingering = true
       // Readers find the end behind what was read ahead.
       open()
       endReading()
@@ -424,9 +424,9 @@
       return hasBytes || (kind == .whole && elements.count > 0)
     }
 
-    private func readWhileLeaving(_ context: ChannelHandlerContext) {
-      leavingReads -= 1
-      if leavingReads == 0 { context.close(promise: nil) }
+    private func readWhileLingering(_ context: ChannelHandlerContext) {
+      lingeringReads -= 1
+      if lingeringReads == 0 { context.close(promise: nil) }
     }
 
     /// The promise of a write. Those of a stream are counted until they are sent.

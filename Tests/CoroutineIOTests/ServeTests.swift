@@ -170,16 +170,16 @@ struct ServeTests {
       let (client, connection) = try PairKind.tcp.make()
       try client.write("ab")
       #expect(try connection.readExactly(2) == bytes("ab"))
-      withoutSuspension { connection.endpoint.takeLeave() }
+      withoutSuspension { connection.endpoint.lingerBeforeClose() }
       // Nothing has happened.
       try connection.write("c")
       #expect(try client.readExactly(1) == bytes("c"))
       // Nor at the client's end, whether it was read or not.
       try client.finishWriting()
       try connection.descriptor.waitUntilReadable()
-      withoutSuspension { connection.endpoint.takeLeave() }
+      withoutSuspension { connection.endpoint.lingerBeforeClose() }
       #expect(try connection.read() == nil)
-      withoutSuspension { connection.endpoint.takeLeave() }
+      withoutSuspension { connection.endpoint.lingerBeforeClose() }
       try connection.write("d")
       #expect(try client.readExactly(1) == bytes("d"))
     }
@@ -191,7 +191,7 @@ struct ServeTests {
       try client.write("ab")
       _ = try connection.read(upTo: 1)
       let leave = Coroutine {
-        connection.endpoint.takeLeave(upTo: .seconds(3600))
+        connection.endpoint.lingerBeforeClose(upTo: .seconds(3600))
         return Coroutine.isCancelled
       }
       // It has told of its end, and waits for the client's.
