@@ -42,7 +42,7 @@ final class DescriptorNumber: Sendable {
   var isClosed: Bool { uses.load(ordering: .relaxed) & Self.closed != 0 }
 
   /// Other code has closed the number, and it is another descriptor's by now: it is used no more, and not closed.
-  func lose() { uses.bitwiseOr(Self.closed | Self.givenUp, ordering: .acquiringAndReleasing) }
+  func disown() { uses.bitwiseOr(Self.closed | Self.givenUp, ordering: .acquiringAndReleasing) }
 
   /// Called when the count is zero after the close: by the last user, and perhaps by one that was refused. The first of
   /// them does it.

@@ -55,8 +55,8 @@ final class DescriptorStorage: Sendable {
   }
 
   /// The same where other code has closed the number, and it is another descriptor's by now.
-  func lose() {
-    if waits.closeWaits() { number.lose() }
+  func disown() {
+    if waits.closeWaits() { number.disown() }
   }
 
   /// The number, which stays the descriptor's until `endUse`.

@@ -122,7 +122,7 @@ final class EpollPoller: EventQueue, @unchecked Sendable {
     }
     // Other code has closed that one's number: its close would be that of the new one. Not under the lock, as this wakes waiters,
     // and what it lets go of may run code.
-    former?.lose()
+    former?.disown()
     guard result >= 0 else { throw IOError(operation: "adopt", code: -result, subject: storage.name) }
   }
 

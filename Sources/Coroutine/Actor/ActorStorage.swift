@@ -58,21 +58,21 @@ final class ActorStorage<Message: Sendable>: ActorCore, @unchecked Sendable {
 
   override func clear() {
     body = nil
-    while inbox.count > 0 { lose(inbox.removeFirst(), .stopped, ActorStopped(actor: name)) }
+    while inbox.count > 0 { sendToDeadLetters(inbox.removeFirst(), .stopped, ActorStopped(actor: name)) }
     while true {
       var envelope: Envelope<Message>?
       lock.lock()
       let take = machine.take(&envelope)
       lock.unlock()
       guard case .taken = take, let envelope = envelope.take() else { return }
-      lose(envelope, .stopped, ActorStopped(actor: name))
+      sendToDeadLetters(envelope, .stopped, ActorStopped(actor: name))
     }
   }
 
   /// A message that was accepted is not handled: the asker gets an error, or else the handler of dead letters gets the
   /// message.
   @usableFromInline
-  func lose(_ envelope: borrowing Envelope<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
+  func sendToDeadLetters(_ envelope: borrowing Envelope<Message>, _ reason: DeadLetter.Reason, _ error: any Error) {
     if let owner = envelope.replyOwner, owner.fail(error) { return }
     DeadLetters.report(DeadLetter(message: envelope.message, actor: name, reason: reason))
   }
@@ -294,14 +294,14 @@ extension ActorStorage {
     case .kept: return .delivered
     case .closed: return .refused(ActorStopped(actor: name))
     case .displaced:
-      if let oldest = envelope.take() { lose(oldest, .overflow, MailboxFull(actor: name)) }
+      if let oldest = envelope.take() { sendToDeadLetters(oldest, .overflow, MailboxFull(actor: name)) }
       return .delivered
     case .full:
       switch machine.overflow {
       case .suspend, .dropOldest: return .full
       case .fail: return .refused(MailboxFull(actor: name))
       case .dropNewest:
-        if let newest = envelope.take() { lose(newest, .overflow, MailboxFull(actor: name)) }
+        if let newest = envelope.take() { sendToDeadLetters(newest, .overflow, MailboxFull(actor: name)) }
         return .delivered
       }
     }
@@ -315,7 +315,7 @@ extension ActorStorage {
     if !isHanded { _ = machine.post(&envelope, isUrgent: true) }
     lock.unlock()
     if isHanded { CoroutineCore.wake(core) }
-    if let envelope = envelope.take() { lose(envelope, .stopped, ActorStopped(actor: name)) }
+    if let envelope = envelope.take() { sendToDeadLetters(envelope, .stopped, ActorStopped(actor: name)) }
   }
 
   // To wait for room, with the message in a node. `event`: the message was taken, or the actor has ended and it is still
