@@ -12,7 +12,7 @@ extension CoroutineMutex {
   ) -> Select.Case<Select.Locking, Output> {
     Select.Case(Select.Locking.Source(core: storage)) { [storage] _ in
       let holder = storage.holder
-      defer { storage.unlock(holder) }
+      defer { storage.release(holder) }
       return try handler(&storage.value.pointee)
     }
   }
@@ -27,7 +27,7 @@ extension CoroutineMutex {
   ) -> Select.AsyncCase<Select.Locking, Output> {
     Select.AsyncCase(Select.Locking.Source(core: storage)) { [storage] _ in
       let holder = storage.holder
-      defer { storage.unlock(holder) }
+      defer { storage.release(holder) }
       return try await handler(&storage.value.pointee)
     }
   }
@@ -51,7 +51,7 @@ extension Select {
 
     public func attempt(_ node: UnsafeMutableRawPointer, for party: Party) -> Attempt {
       let (holder, block, frame) = Self.holder(for: party)
-      return Attempt(core._withUnsafeGuaranteedRef { $0.tryLockMarking(holder, block, frame) } ? .done : .wait)
+      return Attempt(core._withUnsafeGuaranteedRef { $0.tryAcquireMarking(holder, block, frame) } ? .done : .wait)
     }
 
     public func enqueue(_ node: UnsafeMutableRawPointer, for party: Party) {

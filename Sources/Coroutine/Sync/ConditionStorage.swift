@@ -25,7 +25,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     var node = ConditionNode(wait: WaitNode(.coroutine(.passUnretained(core))))
     let cause = withUnsafeMutablePointer(to: &node) { node in
       lock.withLock { machine.register(node) }
-      mutex.unlock(holder)
+      mutex.release(holder)
       let cause = wait(core, .condition, by: node, until: deadline) {
         machine.arrive($0)
       } withdraw: {
@@ -35,7 +35,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
       if cause != .event { lockAndWithdraw { machine.withdraw(node) } }
       return cause
     }
-    mutex.relock(core, holder, frame)
+    mutex.reacquire(core, holder, frame)
     return cause
   }
 
@@ -50,14 +50,14 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     node.initialize(to: ConditionNode(wait: WaitNode(.task(.passUnretained(task)))))
     defer { node.deallocate() }
     lock.withLock { machine.register(node) }
-    mutex.unlock(holder)
+    mutex.release(holder)
     let cause = await wait(task, until: deadline) {
       machine.arrive(node)
     } withdraw: {
       machine.withdraw(node)
     }
     if cause != .event { lockAndWithdraw { machine.withdraw(node) } }
-    await mutex.relock(holder)
+    await mutex.reacquire(holder)
     return cause
   }
 
@@ -71,11 +71,11 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     let (holder, frame) = (LockHolder(core), mutex.frame)
     guard !core.isInterrupted else { return nil }
     lock.withLock { machine.register(node) }
-    mutex.unlock(holder)
+    mutex.release(holder)
     let chosen = choose()
     // Chosen before it could even arrive, or cancelled.
     if chosen != 0 { lockAndWithdraw { machine.withdraw(node) } }
-    mutex.relock(core, holder, frame)
+    mutex.reacquire(core, holder, frame)
     return chosen
   }
 

@@ -61,8 +61,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (inout sending Value) throws -> Result
   ) throws -> Result {
-    let holder = try storage.lock(timeout: timeout)
-    defer { storage.unlock(holder) }
+    let holder = try storage.acquire(timeout: timeout)
+    defer { storage.release(holder) }
     return try body(&storage.value.pointee)
   }
 
@@ -81,8 +81,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
     timeout: Duration? = nil,
     _ body: nonisolated(nonsending) (inout sending Value) async throws -> Result
   ) async throws -> Result {
-    let holder = try await storage.lock(timeout: timeout)
-    defer { storage.unlock(holder) }
+    let holder = try await storage.acquire(timeout: timeout)
+    defer { storage.release(holder) }
     return try await body(&storage.value.pointee)
   }
 
@@ -94,8 +94,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
     _ body: (inout sending Value) throws(Failure) -> Result
   ) throws(Failure) -> Result? {
-    guard let holder = storage.lockIfAvailable() else { return nil }
-    defer { storage.unlock(holder) }
+    guard let holder = storage.acquireIfAvailable() else { return nil }
+    defer { storage.release(holder) }
     return try body(&storage.value.pointee)
   }
 
@@ -111,8 +111,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func exchange(with newValue: consuming sending Value, timeout: Duration? = nil) throws -> sending Value {
-    let holder = try storage.lock(timeout: timeout)
-    defer { storage.unlock(holder) }
+    let holder = try storage.acquire(timeout: timeout)
+    defer { storage.release(holder) }
     return storage.exchange(newValue)
   }
 
@@ -122,8 +122,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   nonisolated(nonsending) public func exchange(
     with newValue: consuming sending Value, timeout: Duration? = nil
   ) async throws -> sending Value {
-    let holder = try await storage.lock(timeout: timeout)
-    defer { storage.unlock(holder) }
+    let holder = try await storage.acquire(timeout: timeout)
+    defer { storage.release(holder) }
     return storage.exchange(newValue)
   }
 }
@@ -143,8 +143,8 @@ extension CoroutineMutex where Value == Void {
   public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: () throws -> Result
   ) throws -> Result {
-    let holder = try storage.lock(timeout: timeout)
-    defer { storage.unlock(holder) }
+    let holder = try storage.acquire(timeout: timeout)
+    defer { storage.release(holder) }
     return try body()
   }
 
@@ -153,8 +153,8 @@ extension CoroutineMutex where Value == Void {
   nonisolated(nonsending) public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: nonisolated(nonsending) () async throws -> Result
   ) async throws -> Result {
-    let holder = try await storage.lock(timeout: timeout)
-    defer { storage.unlock(holder) }
+    let holder = try await storage.acquire(timeout: timeout)
+    defer { storage.release(holder) }
     return try await body()
   }
 
@@ -163,8 +163,8 @@ extension CoroutineMutex where Value == Void {
   public func withLockIfAvailable<Result: ~Copyable, Failure: Error>(
     _ body: () throws(Failure) -> Result
   ) throws(Failure) -> Result? {
-    guard let holder = storage.lockIfAvailable() else { return nil }
-    defer { storage.unlock(holder) }
+    guard let holder = storage.acquireIfAvailable() else { return nil }
+    defer { storage.release(holder) }
     return try body()
   }
 }

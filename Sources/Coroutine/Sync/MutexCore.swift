@@ -5,7 +5,7 @@ import Synchronization
 
 /// A mutex, whatever it guards: its word, its waiters.
 ///
-/// Uncontended, lock and unlock are one exchange of the word each. The word names the holder, for the check against
+/// Uncontended, acquire and release are one exchange of the word each. The word names the holder, for the check against
 /// locking it twice, and for debuggers.
 @usableFromInline
 // Unchecked: the name is constant, the words are atomic, and the lock guards the machine.
@@ -30,12 +30,12 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   /// Takes the mutex as the calling coroutine, which suspends as long as another holds it.
   @usableFromInline
-  final func lock(timeout: Duration? = nil) throws -> LockHolder {
+  final func acquire(timeout: Duration? = nil) throws -> LockHolder {
     return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
       core.countOperation()
       let holder = LockHolder(core)
-      guard !core.isHeldUp, tryLock(holder, HolderBlock(core), .here) else {
-        try lockSlowly(core, holder, .here, timeout)
+      guard !core.isHeldUp, tryAcquire(holder, HolderBlock(core), .here) else {
+        try acquireSlowly(core, holder, .here, timeout)
         return holder
       }
       return holder
@@ -43,7 +43,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   }
 
   @inline(never)
-  private final func lockSlowly(
+  private final func acquireSlowly(
     _ core: CoroutineCore, _ holder: LockHolder, _ frame: HolderFrame, _ timeout: Duration?
   ) throws {
     requireNotHeld(by: holder)
@@ -60,17 +60,17 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   /// Takes the mutex as the calling task.
   @usableFromInline
-  nonisolated(nonsending) final func lock(timeout: Duration? = nil) async throws -> LockHolder {
+  nonisolated(nonsending) final func acquire(timeout: Duration? = nil) async throws -> LockHolder {
     let holder = LockHolder.current
-    guard !Task.isCancelled, tryLock(holder, .none, .none) else {
+    guard !Task.isCancelled, tryAcquire(holder, .none, .none) else {
       requireNotHeld(by: holder)
-      try await lockSlowly(holder, timeout)
+      try await acquireSlowly(holder, timeout)
       return holder
     }
     return holder
   }
 
-  nonisolated(nonsending) private final func lockSlowly(_ holder: LockHolder, _ timeout: Duration?) async throws {
+  nonisolated(nonsending) private final func acquireSlowly(_ holder: LockHolder, _ timeout: Duration?) async throws {
     try await wait(timeout: timeout) {
       MutexNode(wait: WaitNode($0), holder: holder, block: .none)
     } attempt: {
@@ -83,13 +83,13 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   /// Takes the mutex if it is free, on whichever thread.
   @usableFromInline
-  final func lockIfAvailable() -> LockHolder? {
+  final func acquireIfAvailable() -> LockHolder? {
     let (holder, block) = LockHolder.currentWithBlock
-    return tryLock(holder, block, .here) ? holder : nil
+    return tryAcquire(holder, block, .here) ? holder : nil
   }
 
   @inline(__always)
-  private final func tryLock(  // litmus: lock-handover
+  private final func tryAcquire(  // litmus: lock-handover
     _ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame
   ) -> Bool {
     let (taken, _) = word.compareExchange(
@@ -148,7 +148,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   /// Gives the mutex back, to the longest waiter. Called by its holder, on any thread.
   @usableFromInline
-  final func unlock(_ holder: LockHolder) {
+  final func release(_ holder: LockHolder) {
     let (isFree, _) = word.compareExchange(
       expected: holder.word, desired: 0, successOrdering: .releasing, failureOrdering: .relaxed)
     if !isFree { handOver(of: holder) }
@@ -177,26 +177,26 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// Takes the mutex back for a coroutine that gave it up for a while: cancelled or not.
   ///
   /// - Parameter frame: that of before: the closure is the same, and may be further outwards than the wait.
-  final func relock(_ core: CoroutineCore, _ holder: LockHolder, _ frame: HolderFrame) {
-    guard !tryLock(holder, HolderBlock(core), frame) else { return }
+  final func reacquire(_ core: CoroutineCore, _ holder: LockHolder, _ frame: HolderFrame) {
+    guard !tryAcquire(holder, HolderBlock(core), frame) else { return }
     let shield = CancellationRegion(of: core, isShield: true)
     defer { shield.close() }
-    do { try lockSlowly(core, holder, frame, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
+    do { try acquireSlowly(core, holder, frame, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
   }
 
   /// Takes the mutex back for a task.
-  nonisolated(nonsending) final func relock(_ holder: LockHolder) async {
-    guard !tryLock(holder, .none, .none) else { return }
+  nonisolated(nonsending) final func reacquire(_ holder: LockHolder) async {
+    guard !tryAcquire(holder, .none, .none) else { return }
     // In a task of its own, which is never cancelled.
     await Task<Void, Never>(executorPreference: preferredExecutor) {
-      do { try await self.lockSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
+      do { try await self.acquireSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
     }.value
   }
 
   // MARK: As a case of a select, whose caller holds `lock`
 
   /// Takes the mutex, if it is free; if not, it is ready to be waited for, as long as the lock is held.
-  final func tryLockMarking(_ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame) -> Bool {
+  final func tryAcquireMarking(_ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame) -> Bool {
     requireNotHeld(by: holder)
     return takeOrMark(holder, block, frame)
   }
