@@ -32,7 +32,7 @@ expect nothing "the other half of the circle that is there on purpose" $core 'fu
 expect found "a type of a folder above" $core 'func seeded(_ channel: ChannelStorage<Int>) {}'
 expect found "its name in an interpolation" $core 'let seeded = "\(PromiseStateMachine()) is a promise"'
 expect found "an extension of it" $core 'extension ScopeStorage { var seeded: Int { 0 } }'
-expect found "a member that a folder above adds to a type" $core 'func seeded(_ core: CoroutineCore) { _ = core.isTimedItself }'
+expect found "a member that a folder above adds to a type" $core 'func seeded(_ core: CoroutineCore) { _ = core.hasOwnDeadline }'
 expect found "a function of a folder above" $core 'func seeded() { withTimeout(.seconds(1)) { } }'
 expect nothing "its name in a comment" $core '// As ChannelStorage does.'
 expect nothing "its name in a text" $core 'let seeded = "ChannelStorage"'

@@ -412,7 +412,7 @@ extension ActorCore {
   /// The second half of `handOff`. A function of its own, since the first one needs no registers to be saved.
   @inline(never)
   private final func runHandedOff(by asker: CoroutineCore, _ pool: UnsafeRawPointer, isSerial: Bool) {
-    guard !asker.isTimedFromAround else { return CoroutineCore.wake(core) }
+    guard !asker.hasAnyDeadline else { return CoroutineCore.wake(core) }
     runsOnHandOff = true
     let accesses = AttachedAccesses(ofPoolAt: pool)
     accesses?.attach()

@@ -329,7 +329,7 @@ extension CoroutineCore {
   }
 
   /// The same on the coroutine itself: without the lock where nothing is around it, since no other code opens a region.
-  final var isTimedItself: Bool { regions != nil && isTimed }
+  final var hasOwnDeadline: Bool { regions != nil && isTimed }
 
   /// Whether the coroutine as a whole was cancelled before it ended.
   @usableFromInline

@@ -21,7 +21,7 @@ extension CoroutineCore {
 
   /// Whether a timeout could cancel what it does now: one of its own, or one around a scope that it is a child of. On the
   /// coroutine itself.
-  final var isTimedFromAround: Bool { isTimedItself || family != nil && !enclosingDeadlines.isEmpty }
+  final var hasAnyDeadline: Bool { hasOwnDeadline || family != nil && !enclosingDeadlines.isEmpty }
 
   /// The scope that it is a child of. To be called by itself, or while one of its regions is known to be open: it has not ended.
   fileprivate final var takenInBy: CoroutineFamily? { family?.takeUnretainedValue() }

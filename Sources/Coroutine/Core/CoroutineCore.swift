@@ -88,7 +88,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
   /// Unique in the process, counted from 1.
   @usableFromInline package let id: UInt64
   /// The coroutine that created it, by number; 0 outside of any.
-  package final let parentID: UInt64
+  package final let creatorID: UInt64
   /// For people; empty where none was given.
   @usableFromInline package let name: String
   /// For debuggers alone.
@@ -128,7 +128,7 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     self.inherited = coroutine_thread_state_capture()
     self.body = consume body
     let creator = CoroutineCore.currentUncounted?._withUnsafeGuaranteedRef { ($0.id, $0.rawPriority) }
-    parentID = creator?.0 ?? 0
+    creatorID = creator?.0 ?? 0
     rawPriority = creator?.1 ?? 0
     // Last, for `newestID`.
     id = Self.identifiers.wrappingAdd(1, ordering: .releasing).newValue

@@ -52,7 +52,7 @@ extension CoroutineCore {
     guard let pool = joiner.pool, joiner.hasStackOfDefaultSize, joiner.isUnrestrained,
       !joiner.isInterrupted, !coroutine_is_inside_task(), !coroutine_notes_are_taken(),
       PoolWorker.current(ofPoolAt: pool)?._withUnsafeGuaranteedRef({ $0.isSerial }) == true,
-      !joiner.isTimedFromAround, PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
+      !joiner.hasAnyDeadline, PoolWorker.takeOnlyOne(self, ofPoolAt: pool)
     else { return }
     let accesses = AttachedAccesses(ofPoolAt: pool)
     accesses?.attach()

@@ -94,7 +94,7 @@ enum DebugLayout {
   private static func fillCore(_ layout: inout coroutine_debug_layout) -> Bool {
     func offset(_ name: String) -> UInt64? { fieldOffset(name, in: CoroutineCore.self).map(UInt64.init) }
     guard let id = offset("id"), let name = offset("name"), let block = offset("block"),
-      let parent = offset("parentID"), let scope = offset("family"), let state = offset("state"),
+      let parent = offset("creatorID"), let scope = offset("family"), let state = offset("state"),
       let home = offset("home"), let nextReady = offset("nextReady"), let record = offset("record"),
       let since = fieldOffset("since", in: InspectionRecord.self), let extras = offset("extrasWord"),
       let visiting = fieldOffset("visiting", in: CoroutineExtras.self),

@@ -439,7 +439,7 @@ extension InspectedCoroutine {
   }
 
   /// The coroutine that created it; 0: none did.
-  package var parentID: UInt64 { core?.parentID ?? 0 }
+  package var parentID: UInt64 { core?.creatorID ?? 0 }
 
   /// The scope that waits for its end.
   package var scope: (name: String, id: UInt, ownerID: UInt64)? {

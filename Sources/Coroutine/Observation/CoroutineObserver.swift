@@ -87,7 +87,7 @@ public struct CoroutineEvent: ~Copyable {
   /// Empty where none was given.
   public var name: String { coroutine.name }
   /// The coroutine that created it; 0: none.
-  public var parentID: UInt64 { coroutine.parentID }
+  public var parentID: UInt64 { coroutine.creatorID }
   /// Where it runs, or is going to, in words.
   public var scheduler: String { coroutine.schedulerText }
 
@@ -111,7 +111,7 @@ public struct CoroutineEvent: ~Copyable {
 protocol ObservedCoroutine: AnyObject {
   var id: UInt64 { get }
   var name: String { get }
-  var parentID: UInt64 { get }
+  var creatorID: UInt64 { get }
   var schedulerText: String { get }
   /// What it waits for, if it does.
   var waitText: String { get }
