@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Children that start in another way than the others.
+// Children that start in another way than the others: lazy ones, and those whose start no cancel prevents.
 
 extension CoroutineScope {
   /// Launches a child that starts in another way than the others: `.lazy`, or `.atomic`.
