@@ -343,7 +343,7 @@ final class ActorOwner<Message: Sendable>: Sendable {
   }
 }
 
-// MARK: - Equality and description: see Handles.swift
+// MARK: - Equality and description: as those of all handles (Handle/Handles.swift)
 
 extension MessageActor: Hashable, CustomStringConvertible {
   /// Whether both are the same actor.

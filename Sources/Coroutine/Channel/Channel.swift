@@ -202,7 +202,7 @@ public struct ReceivedElements<Element: ~Copyable>: Sendable {
 
 extension ReceivedElements: Sequence, IteratorProtocol where Element: Copyable {}
 
-// MARK: - Equality and description: see Handles.swift
+// MARK: - Equality and description: as those of all handles (Handle/Handles.swift)
 
 extension Channel: Hashable where Element: ~Copyable {
   /// Whether both are the same channel.

@@ -237,7 +237,7 @@ extension Promise {
   }
 }
 
-// MARK: - Equality and description: see Handles.swift
+// MARK: - Equality and description: as those of all handles (Handle/Handles.swift)
 
 extension Promise: Hashable, CustomStringConvertible {
   /// Whether both are the same promise. What it was or will be settled with does not count.
