@@ -89,6 +89,15 @@ struct ForkTests {
     }
   }
 
+  @Test func actorsOfAChildAskEachOtherWhateverOtherThreadsDid() async {
+    await #expect(processExitsWith: .success) {
+      _ = askByActors()
+      let load = Load(threads: 3) { _ = askByActors() }
+      for _ in 0..<forkCount { #expect(Child { askByActors() == 20 ? 0 : 3 }.end == .exited(0)) }
+      load.stop()
+    }
+  }
+
   @Test func runUntilCompleteRunsInAChild() async {
     await #expect(processExitsWith: .success) {
       #expect(runFamily() == 5)
@@ -289,6 +298,24 @@ private func growAPoolOfStacks() {
   let stacks = (0..<200).map { _ in try! pool.allocate() }
   for stack in stacks { pool.release(stack) }
   pool.trim()
+}
+
+/// An actor asks another one, all on this thread.
+@Sendable private func askByActors() -> Int {
+  let sum = try? runUntilComplete { () throws -> Int in
+    let inner = MessageActor<Reply<Int>> { mailbox in for reply in mailbox { reply.complete(1) } }
+    let outer = MessageActor<Reply<Int>> { mailbox in
+      for reply in mailbox { reply.complete(try inner.ask { $0 }) }
+    }
+    defer {
+      outer.cancel()
+      inner.cancel()
+    }
+    var sum = 0
+    for _ in 0..<20 { sum += try outer.ask { $0 } }
+    return sum
+  }
+  return sum ?? -1
 }
 
 private func useOwnObjects() -> Bool {

@@ -21,12 +21,15 @@ import Context
 @usableFromInline
 enum AskGraph {
   private static let lock = Lock()
+  /// An actor of a child of `fork` asks another one of it.
+  private static let isLockFreeInChildren: Void = lock.keepFreeInChildren()
 
   /// An actor, which runs, begins to wait for another one's answer; perhaps for several, one call for each.
   ///
   /// - Returns: the cycle, if that one waits for the first; then it has not begun.
   @usableFromInline
   static func addEdge(from asker: ActorCore, to recipient: ActorCore, _ reply: ReplyCore) -> AskCycle? {
+    _ = isLockFreeInChildren
     lock.lock()
     var cycle = path(from: recipient, to: asker)
     // Looked at last: an actor that has answered it before it began to ask has made no cycle.

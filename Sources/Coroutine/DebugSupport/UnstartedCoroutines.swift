@@ -42,6 +42,7 @@ enum UnstartedCoroutines {
   }()
 
   private static let lock = Lock()
+  private static let isLockFreeInChildren: Void = lock.keepFreeInChildren()
   /// What threads have left that have ended. Guarded by the lock.
   nonisolated(unsafe) private static var left: [ThreadSlots] = []
 
@@ -87,6 +88,7 @@ enum UnstartedCoroutines {
   @inline(never)
   private static func moveIn() -> Unmanaged<ThreadSlots> {
     coroutine_publish_debug_layout()
+    _ = isLockFreeInChildren
     let own = Unmanaged.passRetained(lock.withLock { left.popLast() } ?? ThreadSlots())
     coroutine_set_unstarted(own.toOpaque())
     own._withUnsafeGuaranteedRef { $0.begin() }
