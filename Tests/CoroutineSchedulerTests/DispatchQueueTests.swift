@@ -34,6 +34,34 @@ import Testing
     #expect(log.all == (0..<20).map { "\($0)" } + ["block"])
   }
 
+  /// It keeps its thread, and waits for the one behind it, for which no drain was asked.
+  @Test func oneThatGoesOnIsNotLeftBehindANewOne() throws {
+    let queue = DispatchQueue(label: "concurrent", attributes: .concurrent)
+    let (start, answer) = (Channel<Void>(), Channel<Int>())
+    let woken = Coroutine(on: queue) {
+      try start.receive()
+      try answer.send(7)
+    }
+    while woken.state != .suspended { sched_yield() }
+    let (begun, gate) = (DispatchSemaphore(value: 0), Gate())
+    // As many drains as are of use, with that of the new one.
+    let holders = (1..<max(2, ThreadPool.processorCount)).map { _ in
+      Coroutine(on: queue) {
+        begun.signal()
+        gate.pass()
+      }
+    }
+    for _ in holders { begun.wait() }
+    queue.suspend()
+    let new = Coroutine(on: queue) { try withThreadPinned { try answer.receive() } }
+    _ = start.trySend(())
+    gate.open()
+    for holder in holders { try holder.getBlocking() }
+    queue.resume()
+    #expect(try new.getBlocking() == 7)
+    try woken.getBlocking()
+  }
+
   @Test func launchesAndBlocksOfAQueueKeepTheirOrder() async throws {
     let (queue, log) = (DispatchQueue(label: "serial"), Log())
     queue.suspend()

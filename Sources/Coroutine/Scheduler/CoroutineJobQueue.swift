@@ -33,10 +33,13 @@ import Context
 // Unchecked: the lock guards what changes.
 public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
   private let lock = Lock()
-  // Guarded by the lock, both.
+  // Guarded by the lock, all three.
   @exclusivity(unchecked) private var ready = ReadyQueue()
   /// How many requested runs have not ended: while something is ready there is at least one.
   @exclusivity(unchecked) private var runs = 0
+  /// How many of them have not begun, and are to take one that has begun already: see `QueueScheduler`. Not counted with a width
+  /// of one, where no second run is of use.
+  @exclusivity(unchecked) private var wakesDue = 0
   /// How many runs are requested while others have not ended.
   private let width: Int
 
@@ -64,10 +67,27 @@ public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
   func append(_ job: consuming CoroutineJob, asks: Bool) -> Bool {  // litmus: pool-park
     lock.lock()
     ready.append(job)
-    let asks = asks || runs < width
-    if asks { runs += 1 }
+    let asksForWake = !asks && runs < width
+    if asks || asksForWake { runs += 1 }
+    if asksForWake, width > 1 { wakesDue += 1 }
     lock.unlock()
-    return asks
+    return asks || asksForWake
+  }
+
+  /// A run that was requested for one that has begun already has come to its first one.
+  func wakeRunBegins() {
+    if width > 1 { lock.withLock { wakesDue -= 1 } }
+  }
+
+  /// Whether another run is needed, for those that have begun already: a run has taken a new one, which stood before them and may
+  /// keep its thread, and none that is to come would look for them. If so it counts as requested.
+  func asksForOthers() -> Bool {
+    lock.withLock {
+      guard wakesDue == 0, runs < width, !ready.isEmpty, !ready.beginsWithNew else { return false }
+      runs += 1
+      wakesDue += 1
+      return true
+    }
   }
 
   /// Runs what is ready on the calling thread, one after another, each until it suspends or ends: also what becomes

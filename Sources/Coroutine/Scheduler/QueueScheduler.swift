@@ -40,7 +40,8 @@ extension Scheduler where Self == DispatchQueue {
 /// those that go on around it; it leaves the next new one to the next launch's.
 ///
 /// Invariants: each new coroutine in the list has one drain that must start it. A non-empty list has a pending drain. So a
-/// drain that stops before a new coroutine leaves it to another one.
+/// drain that stops before a new coroutine leaves it to another one. That one may keep its thread for long: so a drain that takes a
+/// new coroutine before others that have begun already makes sure that another drain comes for them.
 ///
 /// It lives as long as a coroutine of its queue, and keeps the queue alive; the queue knows it by a tag, weakly.
 @usableFromInline
@@ -71,21 +72,27 @@ final class QueueScheduler: Scheduler {
 
   /// Runs ready coroutines. After a number of turns it lets the queue's other blocks run.
   ///
-  /// - Parameter owesNew: whether it is to take a new coroutine, which it does once.
-  private func drain(owesNew: Bool) {
+  /// - Parameters:
+  ///   - owesNew: whether it is to take a new coroutine, which it does once.
+  ///   - isContinued: whether it has begun, and has let other blocks run.
+  private func drain(owesNew: Bool, isContinued: Bool = false) {
     prepareThread()
     let accesses = AttachedAccesses(isSerial ? .ofMainActor : nil)
     defer { accesses?.end() }
     var owesNew = owesNew
+    if !isContinued, !owesNew { ready.wakeRunBegins() }
     for _ in 0..<Self.batch {
       guard let next = ready.takeNext(mayBegin: owesNew) else { return }
-      if !next.hasBegun { owesNew = false }
+      if !next.hasBegun {
+        owesNew = false
+        if ready.asksForOthers() { queue.async { self.drain(owesNew: false) } }
+      }
       accesses?.attach()
       // Here, and not in a function that returns after the switch: see `run`.
       CoroutineCore.run(next)
     }
     let stillOwes = owesNew
-    queue.async { self.drain(owesNew: stillOwes) }
+    queue.async { self.drain(owesNew: stillOwes, isContinued: true) }
   }
 
   @usableFromInline
