@@ -47,7 +47,7 @@ enum SchedulerReference: Sendable {
   @usableFromInline
   init(_ scheduler: some Scheduler) {
     if let pool = scheduler as? ThreadPool {
-      self = pool === ThreadPool.shared ? .sharedPool : .pool(pool)
+      self = pool.isShared ? .sharedPool : .pool(pool)
     } else if let queue = scheduler as? DispatchQueue {
       self = .queue(QueueScheduler.of(queue))
     } else if scheduler is InheritedScheduler {

@@ -25,7 +25,16 @@ import Synchronization
 /// ``keepFreedMemory(_:)`` is how a program chooses otherwise.
 public final class ThreadPool: Scheduler {
   /// The pool that coroutines run on by default, also called `.pool`. It has `sharedThreadCount` threads.
-  public static let shared = ThreadPool(threads: SharedPoolSize.fixed())
+  public static let shared = {
+    let pool = ThreadPool(threads: SharedPoolSize.fixed())
+    knownSharedCore.store(.passUnretained(pool.core), ordering: .releasing)
+    return pool
+  }()
+
+  /// Whether it is the shared one, which need not be there: whoever has that has had it made.
+  var isShared: Bool {
+    Self.knownSharedCore.load(ordering: .acquiring)?.toOpaque() == Unmanaged.passUnretained(core).toOpaque()
+  }
 
   /// How many threads it has, at most.
   public var threadCount: Int { core.count }
@@ -42,9 +51,7 @@ public final class ThreadPool: Scheduler {
 
   @inline(never)
   private static func lookUpSharedCore() -> Unmanaged<PoolCore> {
-    let core = Unmanaged.passUnretained(shared.core)
-    knownSharedCore.store(core, ordering: .releasing)
-    return core
+    Unmanaged.passUnretained(shared.core)
   }
 
   /// A pool of its own, in addition to the shared one.
