@@ -84,6 +84,20 @@ import Testing
     #expect(try waiting.getBlocking() == 8)
   }
 
+  /// What was left on the main thread runs on the main queue.
+  @Test func blockingTheMainThreadForWhatWasLeftTraps() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      await MainActor.run {
+        @MainActor func wait() throws {
+          let left = try runUntilComplete { Coroutine { 7 } }
+          _ = try left.getBlocking()
+        }
+        try? wait()
+      }
+    }
+    #expect(standardError(of: result).contains("blocks the only thread of"))
+  }
+
   private final class Session: Sendable {
     private let ended: @Sendable () -> Void
     init(_ ended: @escaping @Sendable () -> Void) { self.ended = ended }

@@ -125,7 +125,11 @@ enum SchedulerReference: Sendable {
 
   /// Whether the calling thread, outside of coroutines, is the only one on which they run here: should it block, they wait
   /// for it.
-  var isThisThreadAlone: Bool { isCurrent && isSerial }
+  var isThisThreadAlone: Bool {
+    // What a `runUntilComplete` on the main thread has left runs on the main queue.
+    if case .pool(let pool) = self, pool.core.isMainActors, MainActorJobs.isOnMainActor { return true }
+    return isCurrent && isSerial
+  }
 }
 
 /// A scheduler of the user's.
