@@ -56,9 +56,12 @@ struct ConnectionTests {
 
   @Test func aRefusedConnectionNamesThePeer() throws {
     try runUntilComplete {
-      let listener = try TCPListener()
-      let (address, port) = (listener.address, try #require(listener.address.port))
-      listener.close()
+      // Bound, and not listening: so no other process gets the port meanwhile.
+      let socket = try SocketSetup.make(AF_INET, Int32(SOCK_STREAM.rawValue), name: "bound")
+      defer { close(socket) }
+      try SocketSetup.bind(socket, to: SocketAddress(ip: "127.0.0.1", port: 0), name: "bound")
+      let address = try SocketSetup.localAddress(of: socket, name: "bound")
+      let port = try #require(address.port)
       let error = #expect(throws: ConnectionFailed.self) { try TCPConnection(to: "127.0.0.1", port: port) }
       #expect(error?.attempts.map(\.address) == [address])
       #expect((error?.attempts.first?.error as? IOError)?.code == ECONNREFUSED)
