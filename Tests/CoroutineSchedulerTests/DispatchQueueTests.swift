@@ -62,6 +62,51 @@ import Testing
     try woken.getBlocking()
   }
 
+  /// A thread that a coroutine keeps while it waits is no drain that others could wait for.
+  @Test func pinnedOnesThatWaitKeepNoOtherWaiting() throws {
+    let queue = DispatchQueue(label: "concurrent", attributes: .concurrent)
+    let (start, answers) = (Channel<Void>(), Channel<Int>())
+    let count = ThreadPool.processorCount + 1
+    let woken = Coroutine(on: queue) {
+      try start.receive()
+      for answer in 0..<count { try answers.send(answer) }
+    }
+    while woken.state != .suspended { sched_yield() }
+    let pinned = (0..<count).map { _ in Coroutine(on: queue) { try withThreadPinned { try answers.receive() } } }
+    for waiter in pinned { while waiter.state != .suspended { sched_yield() } }
+    try start.sendBlocking(())
+    #expect(Set(try pinned.map { try $0.getBlocking() }) == Set(0..<count))
+    try woken.getBlocking()
+  }
+
+  /// The drain of the new one's launch runs one that was woken before it, and that waits for the new one.
+  @Test func aPinnedOneOnANewOnesDrainDoesNotKeepItWaiting() throws {
+    let queue = DispatchQueue(label: "concurrent", attributes: .concurrent)
+    let (start, answer) = (Channel<Void>(), Channel<Int>())
+    let woken = Coroutine(on: queue) {
+      try start.receive()
+      return try withThreadPinned { try answer.receive() }
+    }
+    while woken.state != .suspended { sched_yield() }
+    let (begun, gate) = (DispatchSemaphore(value: 0), Gate())
+    // So many that the wake asks for no drain.
+    let holders = (0..<ThreadPool.processorCount).map { _ in
+      Coroutine(on: queue) {
+        begun.signal()
+        gate.pass()
+      }
+    }
+    for _ in holders { begun.wait() }
+    queue.suspend()
+    try start.sendBlocking(())
+    let new = Coroutine(on: queue) { try answer.send(7) }
+    gate.open()
+    for holder in holders { try holder.getBlocking() }
+    queue.resume()
+    #expect(try woken.getBlocking() == 7)
+    try new.getBlocking()
+  }
+
   @Test func launchesAndBlocksOfAQueueKeepTheirOrder() async throws {
     let (queue, log) = (DispatchQueue(label: "serial"), Log())
     queue.suspend()

@@ -115,8 +115,8 @@ struct ReadyQueue: ~Copyable {
 
   var isEmpty: Bool { first == nil }
 
-  /// Whether the one that came first has had no turn yet.
-  var beginsWithNew: Bool { first?._withUnsafeGuaranteedRef { $0.block == nil } ?? false }
+  /// Whether the one that came first has had a turn.
+  var beginsWith: DrainStateMachine.First? { first?._withUnsafeGuaranteedRef { $0.block == nil ? .new : .begun } }
 
   func holdsOnly(_ core: CoroutineCore) -> Bool {
     first?.toOpaque() == Unmanaged.passUnretained(core).toOpaque() && count == 1

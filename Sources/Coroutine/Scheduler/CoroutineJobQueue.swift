@@ -33,13 +33,10 @@ import Context
 // Unchecked: the lock guards what changes.
 public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
   private let lock = Lock()
-  // Guarded by the lock, all three.
+  // Guarded by the lock, both.
   @exclusivity(unchecked) private var ready = ReadyQueue()
   /// How many requested runs have not ended: while something is ready there is at least one.
   @exclusivity(unchecked) private var runs = 0
-  /// How many of them have not begun, and are to take one that has begun already: see `QueueScheduler`. Not counted with a width
-  /// of one, where no second run is of use.
-  @exclusivity(unchecked) private var wakesDue = 0
   /// How many runs are requested while others have not ended.
   private let width: Int
 
@@ -61,33 +58,13 @@ public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
   /// - Returns: whether the owner has to be notified to call `run(limit:)`: the queue had been run empty, and the owner was
   ///   not notified since. Where `false` is returned, a run that was asked for before will come to this coroutine. An owner
   ///   that looks into the queue by itself before it sleeps need not be notified by its own thread.
-  public func append(_ job: consuming CoroutineJob) -> Bool { append(job, asks: false) }
-
-  /// - Parameter asks: whether to ask for another run in any case.
-  func append(_ job: consuming CoroutineJob, asks: Bool) -> Bool {  // litmus: pool-park
+  public func append(_ job: consuming CoroutineJob) -> Bool {  // litmus: pool-park
     lock.lock()
+    defer { lock.unlock() }
     ready.append(job)
-    let asksForWake = !asks && runs < width
-    if asks || asksForWake { runs += 1 }
-    if asksForWake, width > 1 { wakesDue += 1 }
-    lock.unlock()
-    return asks || asksForWake
-  }
-
-  /// A run that was requested for one that has begun already has come to its first one.
-  func wakeRunBegins() {
-    if width > 1 { lock.withLock { wakesDue -= 1 } }
-  }
-
-  /// Whether another run is needed, for those that have begun already: a run has taken a new one, which stood before them and may
-  /// keep its thread, and none that is to come would look for them. If so it counts as requested.
-  func asksForOthers() -> Bool {
-    lock.withLock {
-      guard wakesDue == 0, runs < width, !ready.isEmpty, !ready.beginsWithNew else { return false }
-      runs += 1
-      wakesDue += 1
-      return true
-    }
+    guard runs < width else { return false }
+    runs += 1
+    return true
   }
 
   /// Runs what is ready on the calling thread, one after another, each until it suspends or ends: also what becomes
@@ -124,12 +101,10 @@ public final class CoroutineJobQueue: HiddenFromMirrors, @unchecked Sendable {
   public var isEmpty: Bool { lock.withLock { ready.isEmpty } }
 
   /// The one that came first, for a run. Without one the run has ended.
-  ///
-  /// - Parameter mayBegin: whether it may be one that has had no turn yet.
-  func takeNext(mayBegin: Bool = true) -> CoroutineJob? {  // litmus: pool-park
+  private func takeNext() -> CoroutineJob? {  // litmus: pool-park
     lock.lock()
     defer { lock.unlock() }
-    guard mayBegin || !ready.beginsWithNew, let next = ready.popFirst() else {
+    guard let next = ready.popFirst() else {
       endRun()
       return nil
     }

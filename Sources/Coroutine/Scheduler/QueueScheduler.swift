@@ -36,24 +36,22 @@ extension Scheduler where Self == DispatchQueue {
 /// other without a call; the order is that of the one list either way.
 ///
 /// A launch makes a call each time, as a block does: so those launched and the queue's blocks begin in the order in which
-/// they were given to it. Each launch has a drain of its own, which takes one new coroutine, the first in the list, and
-/// those that go on around it; it leaves the next new one to the next launch's.
-///
-/// Invariants: each new coroutine in the list has one drain that must start it. A non-empty list has a pending drain. So a
-/// drain that stops before a new coroutine leaves it to another one. That one may keep its thread for long: so a drain that takes a
-/// new coroutine before others that have begun already makes sure that another drain comes for them.
+/// they were given to it. `DrainStateMachine` counts.
 ///
 /// It lives as long as a coroutine of its queue, and keeps the queue alive; the queue knows it by a tag, weakly.
+// Unchecked: the lock guards what changes.
 @usableFromInline
-final class QueueScheduler: Scheduler {
+final class QueueScheduler: Scheduler, HiddenFromMirrors, @unchecked Sendable {
   private let queue: DispatchQueue
   /// The queue's, kept where readers of another process find it.
   private let label: String
   private let tag: Tag
   /// `Fork.count` of the process whose Dispatch runs it.
   private let madeIn = Fork.count
-  /// The ready coroutines. A run is a drain that was submitted to Dispatch.
-  private let ready = CoroutineJobQueue(width: ThreadPool.processorCount)
+  private let lock = Lock()
+  // Guarded by the lock, both.
+  @exclusivity(unchecked) private var ready = ReadyQueue()
+  @exclusivity(unchecked) private var machine = DrainStateMachine(width: ThreadPool.processorCount)
 
   private init(_ queue: DispatchQueue, tag: Tag) {
     self.queue = queue
@@ -67,40 +65,61 @@ final class QueueScheduler: Scheduler {
       reportLeftInParent("\(description) has something to run", "run it there in runUntilComplete")
     }
     let isNew = !job.hasBegun
-    if ready.append(job, asks: isNew) { queue.async { self.drain(owesNew: isNew) } }
+    lock.lock()
+    ready.append(job)
+    if isNew { machine.launched() }
+    let isDrainNeeded = isNew || machine.woken()
+    lock.unlock()
+    if isDrainNeeded { submitDrain(forLaunch: isNew) }
+  }
+
+  private func submitDrain(forLaunch: Bool) {
+    queue.async {
+      self.lock.withLock { self.machine.drainBegins(forLaunch: forLaunch) }
+      self.drain()
+    }
   }
 
   /// Runs ready coroutines. After a number of turns it lets the queue's other blocks run.
-  ///
-  /// - Parameters:
-  ///   - owesNew: whether it is to take a new coroutine, which it does once.
-  ///   - isContinued: whether it has begun, and has let other blocks run.
-  private func drain(owesNew: Bool, isContinued: Bool = false) {
+  private func drain() {
     prepareThread()
     let accesses = AttachedAccesses(isSerial ? .ofMainActor : nil)
     defer { accesses?.end() }
-    var owesNew = owesNew
-    if !isContinued, !owesNew { ready.wakeRunBegins() }
     for _ in 0..<Self.batch {
-      guard let next = ready.takeNext(mayBegin: owesNew) else { return }
-      if !next.hasBegun {
-        owesNew = false
-        if ready.asksForOthers() { queue.async { self.drain(owesNew: false) } }
-      }
+      guard let next = takeNext() else { return }
       accesses?.attach()
       // Here, and not in a function that returns after the switch: see `run`.
       CoroutineCore.run(next)
     }
-    let stillOwes = owesNew
-    queue.async { self.drain(owesNew: stillOwes, isContinued: true) }
+    queue.async { self.drain() }
   }
+
+  private func takeNext() -> CoroutineJob? {
+    lock.lock()
+    guard machine.takesFirst(ready.beginsWith), let next = ready.popFirst() else {
+      lock.unlock()
+      return nil
+    }
+    let isDrainNeeded = machine.tookOne(before: ready.beginsWith)
+    lock.unlock()
+    if isDrainNeeded { submitDrain(forLaunch: false) }
+    return next
+  }
+
+  /// The coroutine that the calling drain runs waits and keeps the thread.
+  func drainStays() {
+    if lock.withLock({ machine.drainStays(before: ready.beginsWith) }) { submitDrain(forLaunch: false) }
+  }
+
+  /// It goes on.
+  func drainGoesOn() { lock.withLock { machine.drainGoesOn() } }
 
   @usableFromInline
   var isCurrent: Bool { DispatchQueue.getSpecific(key: Self.key) === tag }
   @usableFromInline
   var isSerial: Bool { self === Self.main }
   /// Whether there are coroutines that are ready and do not run at present. Of another moment at once.
-  var hasReady: Bool { !ready.isEmpty }
+  var hasReady: Bool { lock.withLock { !ready.isEmpty } }
   /// For people.
   var description: String { SchedulerText.queue(label) }
 
