@@ -126,6 +126,23 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     }
   }
 
+  /// The report comes between the read and the note of what it has left.
+  @Test func bytesReadAheadWakeOneThatWaitsForReadiness() throws {
+    let (left, right) = try makePair()
+    try runUntilComplete {
+      let waiting = Coroutine { try left.waitUntilReadable() }
+      let selecting = Coroutine { try select { left.onReadable {} } }
+      Coroutine.yield()
+      left.owner.storage.becomeReady(.readable)
+      left.noteBytesReadAhead(true)
+      try waiting.get()
+      try selecting.get()
+      left.noteBytesReadAhead(false)
+      #expect(throws: TimeoutError.self) { try left.waitUntilReadable(timeout: .zero) }
+      right.close()
+    }
+  }
+
   @Test func whatIsThereAlreadyNeedsNoWait() throws {
     let (left, right) = try makePair()
     try right.put([1, 2])

@@ -75,19 +75,27 @@ struct ReadinessStateMachine {
     var woken = ClaimedWaiters()
     if readiness.contains(.readable) {
       readEvents &+= 1
-      while let node = readers.popClaimed() { woken.append(node) }
-      if !readableWaiters.isEmpty, isStill(.readable) {
-        while let node = readableWaiters.popClaimed() { woken.append(node) }
-      }
+      Self.popAll(&readers, to: &woken)
+      if !readableWaiters.isEmpty, isStill(.readable) { Self.popAll(&readableWaiters, to: &woken) }
     }
     if readiness.contains(.writable) {
       writeEvents &+= 1
-      while let node = writers.popClaimed() { woken.append(node) }
-      if !writableWaiters.isEmpty, isStill(.writable) {
-        while let node = writableWaiters.popClaimed() { woken.append(node) }
-      }
+      Self.popAll(&writers, to: &woken)
+      if !writableWaiters.isEmpty, isStill(.writable) { Self.popAll(&writableWaiters, to: &woken) }
     }
     return woken
+  }
+
+  /// Bytes are there to read that the kernel has handed over. Returns the waiters to wake: a call would find nothing.
+  mutating func bytesAreReadAhead() -> ClaimedWaiters {
+    var woken = ClaimedWaiters()
+    Self.popAll(&readableWaiters, to: &woken)
+    return woken
+  }
+
+  @inline(__always)
+  private static func popAll(_ queue: inout WaitQueue<WaitNode>, to woken: inout ClaimedWaiters) {
+    while let node = queue.popClaimed() { woken.append(node) }
   }
 
   /// Nothing more will happen here. Returns the waiters to wake; `nil` if it was closed before.

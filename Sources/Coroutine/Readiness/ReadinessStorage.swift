@@ -17,9 +17,10 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   private let readEvents = Atomic<UInt32>(0)
   private let writeEvents = Atomic<UInt32>(0)
   private let closed = Atomic<Bool>(false)
-  /// Whether there are bytes to read that the kernel has handed over already. Written by the one reader, which is also
-  /// the one that waits for more.
+  /// Whether there are bytes to read that the kernel has handed over already. Written by the one reader.
   private let hasBytesAhead = Atomic<Bool>(false)
+  /// Whether a waiter may be in the queue that these bytes would wake. Set under the lock, before the waiter looks for them.
+  private let isReadableAwaited = Atomic<Bool>(false)
   /// `Fork.count` of the process whose poller knows it.
   private let madeIn = Fork.count
 
@@ -42,11 +43,30 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
 
   /// A reader leaves bytes behind that it has read, or has taken the last of them.
   @inline(__always)
-  package func noteBytesReadAhead(_ areThere: Bool) { hasBytesAhead.store(areThere, ordering: .relaxed) }
+  package func noteBytesReadAhead(_ areThere: Bool) {
+    guard areThere else { return hasBytesAhead.store(false, ordering: .relaxed) }
+    guard !hasBytesAhead.load(ordering: .relaxed) else { return }
+    // Either this sees that there may be a waiter, or the waiter sees the bytes: no report of the kernel's is to come for them.
+    hasBytesAhead.store(true, ordering: .sequentiallyConsistent)
+    if isReadableAwaited.load(ordering: .sequentiallyConsistent) { wakeForBytesReadAhead() }
+  }
 
-  /// Whether an operation need not wait, by the bytes read ahead or by a look.
+  @inline(never)
+  private func wakeForBytesReadAhead() {
+    lock.lock()
+    isReadableAwaited.store(false, ordering: .relaxed)
+    let woken = machine.bytesAreReadAhead()
+    lock.unlock()
+    woken.wakeAll()
+  }
+
+  /// Whether an operation need not wait, by the bytes read ahead or by a look. The caller holds `lock`.
   private func isReady(_ readiness: Readiness) -> Bool {
-    readiness == .readable && hasBytesAhead.load(ordering: .relaxed) || look(readiness)
+    if readiness == .readable {
+      isReadableAwaited.store(true, ordering: .sequentiallyConsistent)
+      if hasBytesAhead.load(ordering: .sequentiallyConsistent) { return true }
+    }
+    return look(readiness)
   }
 
   /// The kernel has reported a change. From any thread; wakes the waiters for it.
