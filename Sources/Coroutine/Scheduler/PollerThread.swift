@@ -73,15 +73,19 @@ final class PollerThread: Sendable {
   /// Decides about the next step, after a tick. Returns the count of the workers' looks.
   private func check(_ poller: EventPoller, _ seen: UInt32) -> UInt32 {
     let looks = poller.lookCount
-    if poller.isWorkerAsleepHere {
+    let isWorkerAsleep = poller.isWorkerAsleepHere
+    let goesPolling = !isWorkerAsleep && looks == seen
+    var areMonitored = true
+    for pool in PoolCore.all.all where !pool.appointMonitor(atOnce: goesPolling) { areMonitored = false }
+    if isWorkerAsleep {
+      // The worker is another pool's.
+      guard areMonitored else { return looks }
       // Takes back an interrupt that was meant for the last polling, if an event had ended that before.
       poller.forgetInterruptOfThread()
       mode.store(Mode.dormant, ordering: .sequentiallyConsistent)  // litmus: poller-watch
       // Either this sees that the worker has left meanwhile, or that one sees the mode.
       if !poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
-    } else if looks == seen {
-      // The workers compute for long: the coroutines that are ready behind them need a monitor.
-      for pool in PoolCore.all.all { pool.appointMonitor() }
+    } else if goesPolling {
       mode.store(Mode.polling, ordering: .sequentiallyConsistent)  // litmus: poller-watch
       // A worker that has come in between found it checking, and did not interrupt it.
       if poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
