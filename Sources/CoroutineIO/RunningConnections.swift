@@ -29,23 +29,40 @@ package final class RunningConnections: @unchecked Sendable {
     news = Channel(capacity: .conflated, name: "a stack for \(name)")
   }
 
+  /// Has one after another started, each when there are a stack and room for it, until no more will come.
+  ///
+  /// - Parameters:
+  ///   - ended: gives `false` when no more will come, which ends a wait for room; `nil`: only `startNext` knows.
+  ///   - startNext: waits for the next one, and starts it; false: there will be none.
+  /// - Throws: `CancellationError`; what `ended` or `startNext` throws.
+  package func startAll<Peer, Operation: SelectOperation>(
+    until ended: Select.Case<Operation, Bool>?, reportingTo errors: ServingErrors<Peer>, startNext: () throws -> Bool
+  ) throws {
+    while true {
+      errors.reportLate()
+      try waitForStack()
+      guard try waitForRoom(or: ended) else { return }
+      var hasStarted = false
+      defer { if !hasStarted { room?.release() } }
+      hasStarted = try startNext()
+      guard hasStarted else { return }
+    }
+  }
+
   /// Suspends the calling coroutine for a moment if the last connection has got no stack: until one ends, or begins. Otherwise
   /// each client would be accepted, and dropped.
   ///
   /// - Parameter time: how long at most: other code gives stacks back, too.
   /// - Throws: `CancellationError`.
-  package func waitForStack(upTo time: Duration = .milliseconds(100)) throws {
+  func waitForStack(upTo time: Duration = .milliseconds(100)) throws {
     guard isShortOfStacks.load(ordering: .relaxed) else { return }
     do { try news.receive(timeout: time) } catch is TimeoutError {}
   }
 
   /// Suspends the calling coroutine while there are as many as may be.
   ///
-  /// - Parameter ended: gives `false` when nothing more will come, which ends the wait; `nil`: nothing does but room, and a
-  ///   cancel.
-  /// - Returns: whether there is room.
-  /// - Throws: `CancellationError`; what `ended` throws.
-  package func waitForRoom<Operation: SelectOperation>(or ended: Select.Case<Operation, Bool>?) throws -> Bool {
+  /// - Returns: whether there is room; false: no more will come.
+  func waitForRoom<Operation: SelectOperation>(or ended: Select.Case<Operation, Bool>?) throws -> Bool {
     guard let room, !room.tryAcquire() else { return true }
     guard let ended else {
       try room.acquire()
@@ -55,11 +72,6 @@ package final class RunningConnections: @unchecked Sendable {
       room.onAcquire { true }
       ended
     }
-  }
-
-  /// The room that was waited for is not needed.
-  package func giveBackRoom() {
-    room?.release()
   }
 
   /// Starts one, which takes the room that was waited for.

@@ -57,28 +57,21 @@ extension StreamListener {
     let ended = (self as? any DescriptorListener)?.onEnded
     var failure: (any Error)?
     do {
-      while true {
-        errors.reportLate()
-        try connections.waitForStack()
-        guard try connections.waitForRoom(or: ended) else { break }
-        do {
-          let connection = try accept(timeout: nil)
-          let peer = connection.remoteAddress
-          connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
-            defer { connection.close() }
-            do {
-              try handler(connection)
-              connection.endpoint.lingerBeforeClose()
-            } catch {
-              if !(isCancelled() && error is CancellationError) { errors.report(error, of: peer) }
-            }
-          } withoutStack: { error in
-            errors.reportOutside(error, of: peer)
+      try connections.startAll(until: ended, reportingTo: errors) {
+        let connection = try accept(timeout: nil)
+        let peer = connection.remoteAddress
+        connections.start(name: connection.name, stackSize: stackSize) { isCancelled in
+          defer { connection.close() }
+          do {
+            try handler(connection)
+            connection.endpoint.lingerBeforeClose()
+          } catch {
+            if !(isCancelled() && error is CancellationError) { errors.report(error, of: peer) }
           }
-        } catch {
-          connections.giveBackRoom()
-          throw error
+        } withoutStack: { error in
+          errors.reportOutside(error, of: peer)
         }
+        return true
       }
     } catch is DescriptorClosed {
       // Closed by its owner: the end, not an error.

@@ -56,26 +56,19 @@
           return false
         }
       }
-      while true {
-        errors.reportLate()
-        try running.waitForStack()
-        guard try running.waitForRoom(or: end) else { break }
-        do {
-          guard let (connection, name) = try next() else { break }
-          running.start(on: connection.storage.handler.scheduler, name: name, stackSize: stackSize) {
-            [handler, closeTimeout] isCancelled in
-            defer { connection.closeAndWait(upTo: closeTimeout) }
-            do { try handler(connection) } catch {
-              if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection) }
-            }
-          } withoutStack: { error in
-            errors.reportOutside(error, of: connection)
-            connection.close()
+      try running.startAll(until: end, reportingTo: errors) {
+        guard let (connection, name) = try next() else { return false }
+        running.start(on: connection.storage.handler.scheduler, name: name, stackSize: stackSize) {
+          [handler, closeTimeout] isCancelled in
+          defer { connection.closeAndWait(upTo: closeTimeout) }
+          do { try handler(connection) } catch {
+            if !(isCancelled() && error is CancellationError) { errors.report(error, of: connection) }
           }
-        } catch {
-          running.giveBackRoom()
-          throw error
+        } withoutStack: { error in
+          errors.reportOutside(error, of: connection)
+          connection.close()
         }
+        return true
       }
     }
   }
