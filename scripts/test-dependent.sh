@@ -229,6 +229,11 @@ run_in_c() {  # run_in_c <package>
   library=$(swift build --package-path "$1" --show-bin-path)/libPlugin.so
   output=$("$1/main" "$library" pool && "$1/main" "$library" thread && "$1/main" "$library" unused) || return
   [[ $output == $'100 0\nmapped\n1\nmapped\ngone' ]] || { printf 'error: it printed "%s"\n' "$output"; return 1; }
+  # A library whose constructor blocks for coroutines of that one: the dynamic linker's lock is held meanwhile.
+  printf 'void run(void);\n__attribute__((constructor)) static void begin(void) { run(); }\n' > "$1/early.c"
+  cc -shared -fPIC -o "$1/libearly.so" "$1/early.c" "$library" -Wl,-rpath,"${library%/*}" || return
+  output=$("$1/main" "$1/libearly.so" unused) || return
+  [[ $output == $'100 0\ngone' ]] || { printf 'error: with a constructor it printed "%s"\n' "$output"; return 1; }
 }
 export -f run_in_c
 step "in a shared library of a program in C" bash -c 'run_in_c "$@"' bash "$package"

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <malloc.h>
@@ -26,25 +27,43 @@ static _Atomic uint32_t refusals;
 
 void coroutine_system_refuse_threads(uint32_t count) { atomic_store(&refusals, count); }
 
+// A library that stays: where it lies in memory. Never freed.
+struct kept_library {
+  const char *from, *end;
+  struct kept_library *next;
+};
+
+// Where the library that begins at `base` ends, by its own headers, which lie there: `base` itself if they are not of this kind.
+static const char *end_of_library(const void *base) {
+  const ElfW(Ehdr) *header = base;
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return base;
+  const ElfW(Phdr) *segments = (const void *)((const char *)base + header->e_phoff);
+  size_t first = SIZE_MAX, end = 0;
+  for (size_t i = 0; i < header->e_phnum; i++) {
+    if (segments[i].p_type != PT_LOAD) continue;
+    if (segments[i].p_vaddr < first) first = segments[i].p_vaddr;
+    if (segments[i].p_vaddr + segments[i].p_memsz > end) end = segments[i].p_vaddr + segments[i].p_memsz;
+  }
+  return end > first ? (const char *)base + (end - first) : base;
+}
+
 void coroutine_system_keep_loaded(const void *code) {
-  // What was looked up before: some ten functions begin threads or run at their ends. To look one up takes the dynamic linker's
-  // lock, which may be held by a `dlopen` that waits for the very thread which is about to begin; and it takes time.
-  static _Atomic(const void *) known[32];
-  const size_t count = sizeof known / sizeof *known;
-  size_t place = 0;
-  for (; place < count; place++) {
-    const void *found = atomic_load_explicit(&known[place], memory_order_acquire);
-    if (found == code) return;
-    if (found == NULL) break;
+  // To look a library up takes the dynamic linker's lock, which may be held by a `dlopen` that waits for a thread of the runtime's:
+  // one of the library's constructors blocks for a coroutine. So it is looked up once, by the thread that begins the first of them.
+  static _Atomic(struct kept_library *) kept;
+  struct kept_library *newest = atomic_load_explicit(&kept, memory_order_acquire);
+  for (struct kept_library *known = newest; known != NULL; known = known->next) {
+    if (known->from <= (const char *)code && (const char *)code < known->end) return;
   }
   // The program may have each module of this package in a library of its own: it is asked for the one of this code.
   Dl_info library;
-  if (dladdr(code, &library) != 0 && library.dli_fname != NULL) {
-    (void)dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-  }
+  if (dladdr(code, &library) == 0 || library.dli_fname == NULL) return;
+  (void)dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  struct kept_library *added = malloc(sizeof *added);
+  if (added == NULL) return;
+  *added = (struct kept_library){library.dli_fbase, end_of_library(library.dli_fbase), newest};
   // If another thread was faster, this one is looked up again.
-  const void *none = NULL;
-  if (place < count) (void)atomic_compare_exchange_strong(&known[place], &none, code);
+  if (!atomic_compare_exchange_strong(&kept, &newest, added)) free(added);
 }
 
 int coroutine_system_create_key(pthread_key_t *key, void (*at_end)(void *)) {

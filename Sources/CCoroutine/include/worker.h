@@ -14,6 +14,10 @@ static inline __attribute__((always_inline)) void *coroutine_worker(void) { retu
 // By a thread that begins or ceases to be a worker.
 static inline void coroutine_set_worker(void *worker) { coroutine_worker_slot_store(worker); }
 
+// Before a thread begins that will run coroutines, by the thread that begins it: that may be inside of a `dlopen`, whose lock the new
+// one could not get. All calls but the first do nothing.
+void coroutine_make_thread_keys(void);
+
 // Between these two, both by a pool's thread, it does not end unseen: `lost` is called on it should it call pthread_exit.
 void coroutine_pool_thread_begins(void (*lost)(void));
 void coroutine_pool_thread_returns(void);

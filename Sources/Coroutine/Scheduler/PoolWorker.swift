@@ -205,6 +205,7 @@ extension PoolWorker {
   private func startThread(
     _ main: @convention(c) (UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer?
   ) -> CInt {
+    coroutine_make_thread_keys()
     let code = coroutine_system_start_thread(main, Unmanaged.passUnretained(self).toOpaque())
     #if COROUTINE_INTERLEAVINGS
       if code == 0 { Interleaving.explorer?.awaitNewThread() }

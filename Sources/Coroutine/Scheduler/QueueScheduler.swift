@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutine
 import Context
 public import Dispatch
 import Synchronization
@@ -57,20 +58,26 @@ final class QueueScheduler: Scheduler, HiddenFromMirrors, @unchecked Sendable {
     self.queue = queue
     label = queue.label
     self.tag = tag
+    coroutine_make_thread_keys()
   }
 
   @usableFromInline
-  func enqueue(_ job: consuming CoroutineJob) {
+  func enqueue(_ job: consuming CoroutineJob) {  // litmus: pool-park
     if Fork.count != madeIn {
       reportLeftInParent("\(description) has something to run", "run it there in runUntilComplete")
     }
     let isNew = !job.hasBegun
     lock.lock()
     ready.append(job)
-    if isNew { machine.launched() }
-    let isDrainNeeded = isNew || machine.woken()
+    if isNew {
+      machine.launched()
+      // Under the lock: its place among the queue's blocks is that among the launches, those of other threads, too.
+      submitDrain(forLaunch: true)
+      return lock.unlock()
+    }
+    let isDrainNeeded = machine.woken()
     lock.unlock()
-    if isDrainNeeded { submitDrain(forLaunch: isNew) }
+    if isDrainNeeded { submitDrain(forLaunch: false) }
   }
 
   private func submitDrain(forLaunch: Bool) {
@@ -94,7 +101,7 @@ final class QueueScheduler: Scheduler, HiddenFromMirrors, @unchecked Sendable {
     queue.async { self.drain() }
   }
 
-  private func takeNext() -> CoroutineJob? {
+  private func takeNext() -> CoroutineJob? {  // litmus: pool-park
     lock.lock()
     guard machine.takesFirst(ready.beginsWith), let next = ready.popFirst() else {
       lock.unlock()
