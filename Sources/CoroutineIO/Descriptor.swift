@@ -113,7 +113,10 @@ public struct Descriptor: Sendable {
   }
 
   /// Whether its stream has bytes that were read from it and not taken yet: then it is ready to be read. By the reader.
-  func noteBytesReadAhead(_ areThere: Bool) { owner.storage.waits.noteBytesReadAhead(areThere) }
+  ///
+  /// - Returns: whether it has to call `wakeForBytesReadAhead`, once another may read.
+  func noteBytesReadAhead(_ areThere: Bool) -> Bool { owner.storage.waits.noteBytesReadAhead(areThere) }
+  func wakeForBytesReadAhead() { owner.storage.waits.wakeForBytesReadAhead() }
 }
 
 extension Descriptor {

@@ -296,8 +296,10 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
     defer {
       buffer.releaseIfEmpty()
       // For a select, and whatever else waits until there is something to read.
-      descriptor.noteBytesReadAhead(!buffer.isEmpty)
+      let wakesWaiters = descriptor.noteBytesReadAhead(!buffer.isEmpty)
       reader.store(0, ordering: .releasing)  // litmus: lock-handover
+      // Not before: one of them may read at once.
+      if wakesWaiters { descriptor.wakeForBytesReadAhead() }
     }
     try begin()
     return try body()

@@ -134,13 +134,31 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
       let selecting = Coroutine { try select { left.onReadable {} } }
       Coroutine.yield()
       left.owner.storage.becomeReady(.readable)
-      left.noteBytesReadAhead(true)
+      #expect(left.noteBytesReadAhead(true))
+      left.wakeForBytesReadAhead()
       try waiting.get()
       try selecting.get()
-      left.noteBytesReadAhead(false)
+      #expect(!left.noteBytesReadAhead(false))
       #expect(throws: TimeoutError.self) { try left.waitUntilReadable(timeout: .zero) }
       right.close()
     }
+  }
+
+  /// As its kernel reports none, it is woken for the bytes that the other one leaves.
+  @Test func oneThatIsWokenForBytesReadAheadMayReadThem() throws {
+    let (writer, reader) = try PairKind.unix.make()
+    let poller = try EpollPoller.current()
+    try reader.descriptor.withFileDescriptor { poller.remove($0) }
+    let waiting = Coroutine(on: PromptScheduler()) {
+      try reader.descriptor.waitUntilReadable()
+      return try reader.readLine()
+    }
+    _ = waitReason(of: waiting)
+    try runUntilComplete {
+      try writer.write("a\nb\n")
+      #expect(try reader.readLine() == "a")
+    }
+    #expect(try waiting.getBlocking() == "b")
   }
 
   @Test func whatIsThereAlreadyNeedsNoWait() throws {
@@ -605,6 +623,24 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
   }
 
   @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func bytesThatAChildReadsAheadWakeNoWaiterOfItsParent() async {
+    await #expect(processExitsWith: .success) {
+      let (writer, reader) = try PairKind.unix.make()
+      let waiting = Coroutine { try reader.descriptor.waitUntilReadable() }
+      _ = waitReason(of: waiting)
+      let end = Child.end {
+        runInChild {
+          try writer.write("a\nb\n")
+          return try reader.readLine() == "a" ? 0 : 3
+        }
+      }
+      #expect(end == .exited(0))
+      try await Coroutine { try writer.write("c") }.get()
+      try await waiting.get()
+    }
+  }
+
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
   func aSelectInAChildThatWaitsForTheParentsDescriptorTraps() async {
     let exit = await #expect(processExitsWith: .success, observing: [\.standardErrorContent]) {
       let (left, right) = try makePair()
@@ -632,6 +668,23 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     }
     let text = exit.map { String(decoding: $0.standardErrorContent, as: UTF8.self) } ?? ""
     #expect(text.contains("Descriptor.waitUntilReadable(timeout:)"))
+  }
+}
+
+/// Runs what is ready on another thread, before `enqueue` returns.
+private final class PromptScheduler: Scheduler {
+  private let ready = CoroutineJobQueue()
+  var isCurrent: Bool { false }
+  var isSerial: Bool { true }
+
+  func enqueue(_ job: consuming CoroutineJob) {
+    guard ready.append(job) else { return }
+    let hasRun = DispatchSemaphore(value: 0)
+    DispatchQueue(label: "prompt").async {
+      _ = self.ready.run()
+      hasRun.signal()
+    }
+    hasRun.wait()
   }
 }
 

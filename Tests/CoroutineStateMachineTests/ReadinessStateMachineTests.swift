@@ -21,8 +21,9 @@ import Testing
 
   @Test func eachChangeWakesItsWaitersAndIsNotMissed() {
     // 0, 1: wait to read, to write, having seen the count; 2, 3: the same, having seen the one before; 4, 5, 6:
-    // readable, writable, both; 7: the first waiter gives up; 8: close; 9: waits until it is readable; 10: a late report of that.
-    everySequence(of: 11, length: amount(5, sanitized: 4)) { events in
+    // readable, writable, both; 7: the first waiter gives up; 8: close; 9: waits until it is readable; 10: a late report of that;
+    // 11: bytes are read ahead.
+    everySequence(of: 12, length: amount(5, sanitized: 4)) { events in
       var machine = ReadinessStateMachine()
       var (parties, waiting): ([Party], [Party]) = ([], [])
       defer { for party in parties { party.node.deinitialize(count: 1).deallocate() } }
@@ -75,6 +76,9 @@ import Testing
             #expect(machine.isClosed)
           }
         case 10: expectWoken(machine.becomeReady(.readable) { _ in false }, .readable, isStill: false)
+        case 11:
+          #expect(machine.bytesAreReadAhead().nodes == waiting.filter { !$0.callsAgain }.map(\.node))
+          waiting.removeAll { !$0.callsAgain }
         default: break
         }
         #expect(machine.readers.count + machine.writers.count + machine.readableWaiters.count == waiting.count)

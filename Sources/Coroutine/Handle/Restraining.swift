@@ -46,11 +46,12 @@ public func withoutSuspension<Result: ~Copyable, Failure: Error>(
 /// coroutine waits for may run in the same pool, even in a serial one, and the rule that one at a time runs there holds.
 /// It comes back when one of the pool's threads is free: others that block in a lock which it holds must be fewer than
 /// those, or it never does.
-/// A concurrent `DispatchQueue` goes on with another of its threads. On a serial one, in `runUntilComplete`, on a view of a pool
-/// (`limited(to:)`), which has one of its threads less then, and on a scheduler of one's own the thread is missing: on a serial
-/// one nothing else runs until the wait is over. On all but a `ThreadPool` `Coroutine.yield()` returns at once. What is said here
-/// of serial ones holds, too, where `Coroutine.immediate` runs the coroutine inside of another, which waits with it. In a run of a
-/// test no other coroutine runs meanwhile, either, but the run's tasks do, and its time goes on.
+/// A concurrent `DispatchQueue` goes on with another of Dispatch's threads, which may take a second to come if as many as there are
+/// processors are kept; a barrier block of the queue waits until the coroutine has suspended outside, and all behind it with it.
+/// Elsewhere the thread is missing: on a serial queue, in `runUntilComplete` and on a serial scheduler of one's own nothing else
+/// runs until the wait is over; a view of a pool (`limited(to:)`) and a scheduler of several threads have one less. On all but a
+/// `ThreadPool` `Coroutine.yield()` returns at once. Where `Coroutine.immediate` runs the coroutine inside of another, that one waits
+/// with it. In a run of a test no other coroutine runs meanwhile, but the run's tasks do, and its time goes on.
 ///
 /// They nest. A generator whose body is inside pins its consumer too. Outside of coroutines it runs `body` and nothing else.
 ///

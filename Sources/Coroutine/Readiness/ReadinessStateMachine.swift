@@ -86,7 +86,8 @@ struct ReadinessStateMachine {
     return woken
   }
 
-  /// Bytes are there to read that the kernel has handed over. Returns the waiters to wake: a call would find nothing.
+  /// Bytes are there to read that the kernel has handed over. Returns the waiters to wake: not those that make their call again,
+  /// which would find nothing.
   mutating func bytesAreReadAhead() -> ClaimedWaiters {
     var woken = ClaimedWaiters()
     Self.popAll(&readableWaiters, to: &woken)

@@ -42,18 +42,26 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   }
 
   /// A reader leaves bytes behind that it has read, or has taken the last of them.
+  ///
+  /// - Returns: whether it has to call `wakeForBytesReadAhead`, once another may read.
   @inline(__always)
-  package func noteBytesReadAhead(_ areThere: Bool) {
-    guard areThere else { return hasBytesAhead.store(false, ordering: .relaxed) }
-    guard !hasBytesAhead.load(ordering: .relaxed) else { return }
+  package func noteBytesReadAhead(_ areThere: Bool) -> Bool {
+    guard areThere else {
+      hasBytesAhead.store(false, ordering: .relaxed)
+      return false
+    }
+    guard !hasBytesAhead.load(ordering: .relaxed) else { return false }
     // Either this sees that there may be a waiter, or the waiter sees the bytes: no report of the kernel's is to come for them.
-    hasBytesAhead.store(true, ordering: .sequentiallyConsistent)
-    if isReadableAwaited.load(ordering: .sequentiallyConsistent) { wakeForBytesReadAhead() }
+    hasBytesAhead.store(true, ordering: .sequentiallyConsistent)  // litmus: poller-watch
+    // In a child of `fork` the waiters are the parent's, and so is the lock.
+    return isReadableAwaited.load(ordering: .sequentiallyConsistent) && !isInForkedChild
   }
 
+  /// Wakes those that wait until it is readable, if a later reader has not taken the bytes.
   @inline(never)
-  private func wakeForBytesReadAhead() {
+  package func wakeForBytesReadAhead() {
     lock.lock()
+    guard hasBytesAhead.load(ordering: .relaxed) else { return lock.unlock() }
     isReadableAwaited.store(false, ordering: .relaxed)
     let woken = machine.bytesAreReadAhead()
     lock.unlock()
@@ -63,7 +71,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   /// Whether an operation need not wait, by the bytes read ahead or by a look. The caller holds `lock`.
   private func isReady(_ readiness: Readiness) -> Bool {
     if readiness == .readable {
-      isReadableAwaited.store(true, ordering: .sequentiallyConsistent)
+      isReadableAwaited.store(true, ordering: .sequentiallyConsistent)  // litmus: poller-watch
       if hasBytesAhead.load(ordering: .sequentiallyConsistent) { return true }
     }
     return look(readiness)
@@ -179,7 +187,7 @@ extension WaitReason {
   }
 
   private static func isReady(_ waitable: Unmanaged<Waitable>, _ operation: Operation) -> Bool? {
-    // Bytes that were read ahead end no wait: it is for more than those.
+    // A waiter for bytes that were read ahead has been woken for them.
     waitable._withUnsafeGuaranteedRef { ($0 as? ReadinessStorage)?.look(Readiness(for: operation)) }
   }
 }

@@ -115,7 +115,7 @@ struct ReadyQueue: ~Copyable {
 
   var isEmpty: Bool { first == nil }
 
-  /// Whether the one that came first has had a turn.
+  /// Of which kind the one that came first is; `nil` if there is none.
   var beginsWith: DrainStateMachine.First? { first?._withUnsafeGuaranteedRef { $0.block == nil ? .new : .begun } }
 
   func holdsOnly(_ core: CoroutineCore) -> Bool {

@@ -7,7 +7,8 @@
 ///
 /// A drain is of use until it ends, but for the time in which a coroutine keeps its thread and waits there.
 ///
-/// Invariant: while the first in line may be run, one drain is of use, or is to come.
+/// Invariant: while the first in line may be run, a drain is to come for it, or looks for one to run, unless `width` drains run
+/// others.
 struct DrainStateMachine {
   /// Who is first in the line of ready coroutines.
   enum First {
@@ -54,8 +55,8 @@ struct DrainStateMachine {
   }
 
   /// A drain has taken one, which may compute for long or keep its thread, and `first` is behind it. Whether the caller submits
-  /// one more drain: none is to come for that one. (Its own was not submitted, if so many were under way, and has ended, if it
-  /// came to one that it may not begin.)
+  /// one more drain, since none is to come for `first`: a wake asks for none while `width` are under way, and they may end before
+  /// they come to it, at a coroutine that may not begin yet.
   mutating func tookOne(before first: First?) -> Bool { needsOneMore(for: first) }
 
   /// A drain's coroutine keeps its thread and waits. Whether the caller submits one more drain in its place.

@@ -101,7 +101,8 @@ final class PoolCore: HiddenFromMirrors, @unchecked Sendable {
   /// What the `BlockedPoolDetector` has seen. For its thread alone.
   @exclusivity(unchecked) var standstill = PoolStandstill()
 
-  /// How often workers that were awake had picked something when the poller's thread last found no monitor. For that thread.
+  /// How often the workers that were awake had picked something when the poller's thread last looked; none if there was a monitor
+  /// then, or was no need. For that thread alone.
   @exclusivity(unchecked) private var picksUnmonitored: [(worker: Int, picks: UInt32)] = []
 
   /// What its coroutines have open while they are suspended, if they may share variables: those of threads may not.
