@@ -41,6 +41,42 @@ import Testing
     }
   }
 
+  /// Zero, less, a time that is over and `otherwise` are all at once.
+  @Test func casesOfNoTimeAreChosenEquallyOftenAndInABiasedSelectTheFirst() async throws {
+    let counts = try await Coroutine { () throws -> [Int] in
+      CoroutineCore.current?.random = RandomWord(seed: 42)
+      var counts = [0, 0, 0, 0, 0]
+      for _ in 0..<8_000 {
+        let chosen = try select {
+          onTimeout(.milliseconds(-1)) { 0 }
+          onTimeout(.zero) { 1 }
+          onTimeout(.milliseconds(1)) { 4 }
+          onTimeout(until: ContinuousClock.now - .seconds(1), clock: .continuous) { 2 }
+          otherwise { 3 }
+        }
+        counts[chosen] += 1
+      }
+      return counts
+    }.get()
+    let firsts = try await Coroutine { () throws -> [String] in
+      let zero = try selectBiased {
+        onTimeout(.zero) { "first" }
+        onTimeout(.milliseconds(-1)) { "second" }
+      }
+      let none = try selectBiased {
+        otherwise { "first" }
+        onTimeout(.milliseconds(-1)) { "second" }
+      }
+      let passed = try selectBiased {
+        onTimeout(until: ContinuousClock.now - .seconds(1), clock: .continuous) { "first" }
+        onTimeout(.zero) { "second" }
+      }
+      return [zero, none, passed]
+    }.get()
+    #expect(counts[4] == 0 && deviation(Array(counts[..<4])) < 16.3, "\(counts)")
+    #expect(firsts == ["first", "first", "first"])
+  }
+
   @Test func theFirstNumbersOfNeighbouringSeedsAreEven() {
     var counts = [Int](repeating: 0, count: 8)
     for seed in 0..<16_000 {

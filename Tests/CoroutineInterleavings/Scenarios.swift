@@ -259,6 +259,32 @@
       ]) { notes.failures.isEmpty && notes.values.sorted() == [1, 2] ? nil : "\(notes.values), \(notes.failures)" }
     },
 
+    Scenario("a select finds one of two channels ready that are never empty at the same time") { begin in
+      let (first, second) = (Channel<Int>(capacity: .buffered(1)), Channel<Int>(capacity: .buffered(1)))
+      let notes = Notes()
+      _ = second.trySend(1)
+      return .init(bodies: [
+        {
+          coroutine(notes) {
+            begin()
+            notes.add(
+              try selectBiased {
+                first.onReceive { $0 }
+                second.onReceive { $0 }
+                otherwise { 0 }
+              })
+          }
+        },
+        {
+          coroutine(notes) {
+            begin()
+            _ = first.trySend(1)
+            _ = second.tryReceive()
+          }
+        },
+      ]) { notes.failures.isEmpty && notes.values == [1] ? nil : "\(notes.values), \(notes.failures)" }
+    },
+
     Scenario("two selects of the same two channels meet") { begin in
       let (first, second, notes) = (Channel<Int>(), Channel<Int>(), Notes())
       return .init(bodies: [

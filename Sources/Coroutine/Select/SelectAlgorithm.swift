@@ -6,6 +6,8 @@ public import Context
 //
 // 1. Look at them in random order (a biased select: in their own order), each under its own lock. The first that can be
 //    done is done. Nothing else is touched.
+//    None can, and there is `otherwise`, or a time that is over: before it is chosen, look at the others once more, under the
+//    locks of all. Else one may have become possible behind the look at it, before the last one ceased to be.
 // 2. None can: take the locks of all, and look again. Still none: a node goes into each queue, all for the same wait,
 //    so that a waker that claims it has chosen, and the wakers of other queues can't. Then the coroutine leaves its
 //    stack. Its resumer unlocks everything, and only then lets the wait be claimed: see `AfterSwitch.unlockAll`.
@@ -79,32 +81,48 @@ extension Select {
     return nil
   }
 
-  /// The operation that is chosen at some time if none can be done before, and that time; `nil`: the wait has no limit. Called
-  /// when the wait begins.
+  /// The operation that is chosen at some time if none can be done before, and that time; `nil`: the wait has no limit. Of several
+  /// at the same time, `otherwise` among them, the first in the drawn order. Called when the wait begins.
   @inlinable
   static func fallback<Operations: SelectOperations>(
-    of operations: Operations, _ memory: UnsafeMutableRawPointer
+    of operations: Operations, _ memory: UnsafeMutableRawPointer, _ order: PollOrder
   ) -> Fallback? {
-    var (shortest, earliest): ((index: Int, duration: Duration)?, Fallback?)
-    for index in 0..<operations.count {
-      let duration: Duration
+    var (now, first): (UInt64?, Fallback?)
+    for step in 0..<order.count {
+      let index = order[step]
+      var deadline = WaitDeadline.now
       switch operations.visit(index, memory, GetTarget()).kind {
       case .waitable: continue
-      case .deadline(let deadline):
-        if earliest.map({ deadline < $0.deadline }) ?? true { earliest = Fallback(index, at: deadline) }
-        continue
-      case .timeout(let time): duration = time
-      case .otherwise: duration = .zero
+      case .otherwise: break
+      case .deadline(let instant):
+        let begin = now ?? TimerService.shared.now
+        if instant > begin { deadline = instant }
+        now = begin
+      case .timeout(let duration) where duration > .zero:
+        let begin = now ?? TimerService.shared.now
+        deadline = TimerService.deadline(duration, after: begin)
+        now = begin
+      case .timeout: break
       }
-      if shortest.map({ duration < $0.duration }) ?? true { shortest = (index, duration) }
+      if first.map({ deadline < $0.deadline }) ?? true { first = Fallback(index, at: deadline) }
     }
-    if let passed = earliest, passed.deadline <= TimerService.shared.now {
-      earliest = Fallback(passed.index, at: WaitDeadline.now)
+    return first
+  }
+
+  /// Does one of the operations if it is possible at one moment, in the order that was drawn before. A single one was looked at, at
+  /// one moment, before.
+  @inlinable @inline(never)
+  static func pollTogether<Operations: SelectOperations>(
+    _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter, _ order: PollOrder
+  ) -> Int? {
+    guard operations.count > 2 else { return nil }
+    return withWait(for: operations, memory) { wait in
+      wait.pointee.lockAll()
+      let found = pollLocked(operations, memory, for: waiter, order)
+      wait.pointee.unlockAll()
+      found?.1.wakeOthers()
+      return found?.0
     }
-    guard let shortest else { return earliest }
-    let first = Fallback(shortest.index, at: WaitDeadline.after(shortest.duration))
-    guard let earliest, earliest.deadline < first.deadline else { return first }
-    return earliest
   }
 
   /// Which operation is chosen at a time if none is before.
@@ -125,8 +143,10 @@ extension Select {
     _ operations: Operations, _ memory: UnsafeMutableRawPointer, for core: CoroutineCore, _ order: PollOrder
   ) -> Int? {
     require(order.count > 0, "a select without a case would wait for ever: give it one, or `otherwise`")
-    let fallback = fallback(of: operations, memory)
-    if let fallback, fallback.deadline == WaitDeadline.now { return fallback.index }
+    let fallback = fallback(of: operations, memory, order)
+    if let fallback, fallback.deadline == WaitDeadline.now {
+      return pollTogether(operations, memory, for: .coroutine(.passUnretained(core)), order) ?? fallback.index
+    }
     return withWait(for: operations, memory) { wait in
       let waiter = Waiter.coroutine(.passUnretained(core))
       while true {

@@ -134,8 +134,10 @@ extension Select {
     var order = PollOrder(of: count, isBiased ? .none : .unique(forCases: count), table: table)
     let task = WaitingTask()
     if let index = poll(operations, memory, for: .task(.passUnretained(task)), &order) { return index }
-    let fallback = fallback(of: operations, memory)
-    if let fallback, fallback.deadline == WaitDeadline.now { return fallback.index }
+    let fallback = fallback(of: operations, memory, order)
+    if let fallback, fallback.deadline == WaitDeadline.now {
+      return pollTogether(operations, memory, for: .task(.passUnretained(task)), order) ?? fallback.index
+    }
     return await wait(task, operations, memory, order, fallback)
   }
 

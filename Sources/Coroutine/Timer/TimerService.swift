@@ -181,7 +181,11 @@ extension TimerService {
 
   /// The deadline of a wait that begins now. So long that it doesn't fit: never. Now if it is negative.
   @usableFromInline
-  package func deadline(after duration: Duration) -> UInt64 {
+  package func deadline(after duration: Duration) -> UInt64 { Self.deadline(duration, after: now) }
+
+  /// The same for several waits that begin at one time.
+  @usableFromInline
+  static func deadline(_ duration: Duration, after now: UInt64) -> UInt64 {
     now.addingSaturated(duration.nanosecondsRoundedUp)
   }
 
