@@ -305,6 +305,61 @@ import Testing
     #expect(try await joined.get() == 3)
   }
 
+  /// Also where what is inside is cancelled by itself, or its time is up, behind a cancel from around it.
+  @Test func theFirstReasonCountsWhateverIsCancelledBehindIt() async throws {
+    struct First: Error {}
+    struct Second: Error {}
+    let log = Log()
+    @Sendable func note() { log.add("\(Coroutine.cancellationReason.map { "\(type(of: $0))" } ?? "none")") }
+    try await Coroutine(on: ThreadPool(threads: 1)) {
+      try? withScope { outer in
+        try withScope { inner in
+          outer.cancel(reason: First())
+          inner.cancel(reason: Second())
+          note()
+        }
+      }
+      try? withScope { outer in
+        try withCancellationShield {
+          try withScope { inner in
+            outer.cancel(reason: First())
+            inner.cancel(reason: Second())
+            note()
+          }
+        }
+      }
+      let whole = Coroutine {
+        Coroutine.current?.cancel(reason: First())
+        try withTimeout(.zero) {
+          note()
+          try Coroutine.checkCancellation()
+        }
+      }
+      log.add(failure { try whole.get() })
+    }.get()
+    #expect(log.all == ["First", "Second", "First", "CancellationError()"])
+  }
+
+  /// The time was up first around the consumer, which is not around the body any more.
+  @Test func aTimeThatWasUpBehindAnotherOfAConsumerStillEndsTheBodysWaits() async throws {
+    let log = Log()
+    try await Coroutine(on: ThreadPool(threads: 1)) {
+      let elements = Generator<Int> { yield in
+        log.add(
+          outcome {
+            try withTimeout(.zero) {
+              try yield(1)
+              _ = try Channel<Int>().receive()
+            }
+          })
+        try yield(2)
+      }
+      try withTimeout(.zero) { log.add("\(elements.next() ?? 0)") }
+      log.add("\(elements.next() ?? 0)")
+    }.get()
+    #expect(log.all == ["1", "timed out", "2"])
+  }
+
   @Test func aCancelRacesWithASendAndNothingIsLost() async throws {
     for _ in 0..<2_000 {
       let channel = Channel<Int>()

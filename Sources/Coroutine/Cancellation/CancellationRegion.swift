@@ -35,6 +35,8 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
   var outer: CancellationRegion?
   /// Why what runs inside is to stop, if it is. What runs outside may go on.
   fileprivate var reason: (any Error)?
+  /// Whether something around it had been cancelled before, which reached it. Guarded as the reason.
+  private(set) fileprivate var cameLate = false
   /// What was thrown inside instead of `CancellationError`. Of the code that runs in it.
   fileprivate var cause: (any Error)?
   /// Called with the reason when a cancellation reaches the region, once.
@@ -161,12 +163,17 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     case .coroutine(let core):
       core.cancellationLock.lock()
       isDone = isIn(core)
-      if isDone, note(reason) { carryOut(core.interrupt(downTo: outer)) } else { core.cancellationLock.unlock() }
+      if isDone, note(reason, behind: core.cancellationReason) {
+        carryOut(core.interrupt(downTo: outer))
+      } else {
+        core.cancellationLock.unlock()
+      }
       return (Unmanaged.passRetained(core), deferred)
     case .generator(let regions):
       regions.lock.lock()
       isDone = isIn(regions)
-      let handlers = isDone && note(reason) ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
+      let isNoted = isDone && note(reason, behind: nil)
+      let handlers = isNoted ? Self.takeHandlers(from: regions.innermost, downTo: outer) : []
       regions.lock.unlock()
       carryOut(PendingCancel(handlers: handlers))
     case .none: isDone = true
@@ -200,10 +207,25 @@ package final class CancellationRegion: HiddenFromMirrors, @unchecked Sendable {
     }
   }
 
-  private func note(_ reason: any Error) -> Bool {
+  /// Notes why it is cancelled. The caller holds the lock of its list.
+  ///
+  /// - Parameter reasonOfAll: of a cancel of all that the list is of.
+  /// - Returns: whether it is the first time.
+  private func note(_ reason: any Error, behind reasonOfAll: (any Error)?) -> Bool {
     guard self.reason == nil else { return false }
     self.reason = reason
+    cameLate = isReachedFromAround(reasonOfAll)
     return true
+  }
+
+  private func isReachedFromAround(_ reasonOfAll: (any Error)?) -> Bool {
+    var current = self
+    while !current.isShield {
+      guard let outer = current.outer else { return reasonOfAll != nil }
+      if outer.reason != nil { return true }
+      current = outer
+    }
+    return false
   }
 
   private func takeHandler() -> Handler? {
@@ -288,15 +310,19 @@ extension CoroutineCore {
     interruption.store(kept | (effectiveReason == nil ? 0 : Interruption.cancelled), ordering: .relaxed)
   }
 
-  /// Why what runs now is to stop, if it is: the innermost reason. The caller holds `cancellationLock`.
+  /// Why what runs now is to stop, if it is: the first reason. The caller holds `cancellationLock`.
   final var effectiveReason: (any Error)? {
-    var next = regions
+    var (next, late): (CancellationRegion?, (any Error)?) = (regions, nil)
     while let current = next {
-      if let reason = current.reason { return reason }
-      if current.isShield { return nil }
+      if let reason = current.reason {
+        guard current.cameLate else { return reason }
+        late = late ?? reason
+      }
+      if current.isShield { return late }
       next = current.outer
     }
-    return cancellationReason
+    // What was around it when it came late may be gone: that was around a generator's consumer, and its body goes on elsewhere.
+    return cancellationReason ?? late
   }
 
   /// Why what runs now is to stop, if it is. On the coroutine itself.
