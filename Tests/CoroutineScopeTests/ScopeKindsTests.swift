@@ -477,11 +477,61 @@ import Testing
       Coroutine.yield()
       Coroutine.yield()
       starter.cancel()
-      log.add(outcome { try starter.get() })
       try goOn.send(())
+      log.add(outcome { try starter.get() })
       try scope.join()
     }
-    #expect(log.all == ["cancelled", "failed: Broken(number: 8)"])
+    #expect(log.all == ["failed: Broken(number: 8)", "cancelled"])
+  }
+
+  /// What the child had taken is free again: the starter may try once more.
+  @Test(arguments: [false, true]) func aStarterThatIsCancelledWaitsForItsChildsEnd(isTask: Bool) async throws {
+    let (log, never) = (Log(), Channel<Int>())
+    let (begun, unwinding) = (Promise<Void>.makePromise(), Promise<Void>.makePromise())
+    let goOn = Channel<Void>()
+    let body: @Sendable (ReadySignal<Void>) throws -> Void = { _ in
+      begun.resolver.fulfill()
+      defer {
+        unwinding.resolver.fulfill()
+        withCancellationShield { try? goOn.receive() }
+        log.add("unwound")
+      }
+      _ = try never.receive()
+    }
+    let scope = CoroutineScope()
+    if isTask {
+      let starter = Task { try await scope.start(body) }
+      try await begun.promise.get()
+      starter.cancel()
+      try await unwinding.promise.get()
+      try await goOn.send(())
+      await #expect(throws: CancellationError.self) { try await starter.value }
+    } else {
+      let starter = Coroutine { try scope.start(body) }
+      try await begun.promise.get()
+      starter.cancel()
+      try await unwinding.promise.get()
+      try await goOn.send(())
+      await #expect(throws: CancellationError.self) { try await starter.get() }
+    }
+    log.add("started")
+    #expect(log.all == ["unwound", "started"])
+    try await scope.join()
+  }
+
+  /// Its scheduler may never come to it.
+  @Test func aStarterThatIsCancelledDoesNotWaitForAChildThatHasNotBegun() async throws {
+    let (log, held) = (Log(), HeldScheduler())
+    try await serially {
+      try withScope { scope in
+        let starter = Coroutine { try scope.start(on: held) { (ready: ReadySignal<Void>) in ready() } }
+        Coroutine.yield()
+        starter.cancel()
+        log.add(outcome { try starter.get() })
+        held.run()
+      }
+    }
+    #expect(log.all == ["cancelled"])
   }
 
   @Test func aChildThatJoinsItsScopeTrapsByName() async {

@@ -97,6 +97,29 @@ extension CoroutineCore {
       })
   }
 
+  /// Suspends the calling coroutine, `core`, or task until this one, which has begun, has ended, whatever has become of it: an error
+  /// is still there for another caller, or is reported. Not by a cancel, for a caller that is shielded.
+  final func waitWithoutResult(_ core: CoroutineCore) {
+    var node = WaitNode(.coroutine(.passUnretained(core)))
+    _ = wait(core, .join, by: &node) {
+      completion.join($0)
+    } withdraw: {
+      completion.withdraw($0)
+      return .done
+    }
+  }
+
+  nonisolated(nonsending) final func waitWithoutResult() async {
+    _ = await wait(until: WaitDeadline.never) {
+      WaitNode($0)
+    } attempt: {
+      completion.join($0)
+    } withdraw: {
+      completion.withdraw($0)
+      return .done
+    }
+  }
+
   /// A wait for the result is over. Where it has ended otherwise, an error is still there for another caller, or is reported.
   private final func taking(_ cause: WakeCause) -> WakeCause {
     if cause == .event { resultIsTaken() }

@@ -15,7 +15,8 @@ extension CoroutineScope {
   /// ```
   ///
   /// An error that the child throws before it is ready is thrown here, and is no failure of the scope. If the caller is
-  /// cancelled meanwhile, so is the child, and an error of its own is a failure of the scope.
+  /// cancelled meanwhile, so is the child, and an error of its own is a failure of the scope; the caller goes on when the child has
+  /// ended, or at once if that has not begun.
   ///
   /// - Parameters:
   ///   - priority: the child's: see `Coroutine.init(priority:name:stackSize:_:)`; `nil`: the creator's.
@@ -70,7 +71,9 @@ extension CoroutineScope {
     let core = CoroutineCore.running(for: "CoroutineScope.start")
     let suspension = SuspensionStorage<Value>(of: core)
     let child = launch(scheduler, priority, name, stackSize, suspension, body)
-    return try outcome(suspension.wait(core, .join), of: child)
+    if let outcome = suspension.wait(core, .join) { return try outcome.get() }
+    if cancelStarted(child) { withCancellationShield { child.waitWithoutResult(core) } }
+    throw CancellationError()
   }
 
   nonisolated(nonsending) private func start<Value: Sendable>(
@@ -79,13 +82,18 @@ extension CoroutineScope {
   ) async throws -> Value {
     let suspension = SuspensionStorage<Value>()
     let child = launch(scheduler, priority, name, stackSize, suspension, body)
-    return try outcome(await suspension.wait(), of: child)
+    if let outcome = await suspension.wait() { return try outcome.get() }
+    // A task of its own is not cancelled.
+    if cancelStarted(child) {
+      await Task<Void, Never>(executorPreference: preferredExecutor) { await child.waitWithoutResult() }.value
+    }
+    throw CancellationError()
   }
 
   private func launch<Value: Sendable>(
     _ scheduler: SchedulerReference, _ priority: TaskPriority?, _ name: String, _ stackSize: Int?,
     _ suspension: SuspensionStorage<Value>, _ body: sending @escaping (ReadySignal<Value>) throws -> Void
-  ) -> CoroutineCore {
+  ) -> StartedChild<Value> {
     let child = StartedChild(
       ReadySignal(Resumption(suspension)), on: scheduler, name: name, stackSize: stackSize, body)
     // Cancelled before it has begun it would not say so.
@@ -95,13 +103,11 @@ extension CoroutineScope {
     return child
   }
 
-  /// What the child has said; without a word its starter was cancelled.
-  private func outcome<Value>(_ outcome: Result<Value, any Error>?, of child: CoroutineCore) throws -> Value {
-    guard let outcome else {
-      child.cancel(reason: nil)
-      throw CancellationError()
-    }
-    return try outcome.get()
+  /// The starter was cancelled before the child has said that it is ready. Returns whether it waits for the child's end: what that
+  /// had taken, such as a port, is free again when the starter goes on. One that has not begun has taken nothing.
+  private func cancelStarted<Value>(_ child: StartedChild<Value>) -> Bool {
+    child.cancel(reason: nil)
+    return child.bodyHasBegun.load(ordering: .acquiring)
   }
 }
 
@@ -110,6 +116,7 @@ extension CoroutineScope {
 private final class StartedChild<Value: Sendable>: CoroutineCore, @unchecked Sendable {
   /// Until it begins.
   @exclusivity(unchecked) private var signal: ReadySignal<Value>?
+  let bodyHasBegun = Atomic<Bool>(false)
 
   /// One that is not scheduled yet.
   init(
@@ -118,10 +125,10 @@ private final class StartedChild<Value: Sendable>: CoroutineCore, @unchecked Sen
   ) {
     self.signal = signal
     super.init(on: scheduler, name: name, stackSize: stackSize) { core in
+      let child = unsafeDowncast(core, to: StartedChild<Value>.self)
       // Taken, since the starter is told of the child's end by that of the signal's last copy.
-      guard let signal = unsafeDowncast(core, to: StartedChild<Value>.self).signal.take() else {
-        fatalError("\(core.description) runs twice")
-      }
+      guard let signal = child.signal.take() else { fatalError("\(core.description) runs twice") }
+      child.bodyHasBegun.store(true, ordering: .releasing)
       try signal.run(body)
     }
     keepAlive()
