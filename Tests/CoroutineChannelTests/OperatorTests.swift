@@ -186,6 +186,13 @@ import Testing
     }.get()
     #expect(elements == [3])
     let quiet = Channel<Int>()
+    #expect(
+      try await Coroutine { () throws -> [Int] in
+        let numbers = Channel<Int>(capacity: .unbounded)
+        for number in 1...3 { try numbers.send(number) }
+        numbers.close()
+        return Array(numbers.received.debounce(for: .zero))
+      }.get() == [1, 2, 3])
     let debounced = Coroutine { () -> Int? in
       var elements = quiet.received.debounce(for: .milliseconds(1))
       return elements.next()

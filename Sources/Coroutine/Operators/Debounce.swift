@@ -9,7 +9,8 @@ extension SelectableSequence {
   /// for text in input.received.debounce(for: .milliseconds(300)) { search(text) }
   /// ```
   ///
-  /// The last element comes at the end, at once. A channel's error just ends it: see `SelectableSequence`.
+  /// The last element comes at the end, at once. With no time at all, zero or less, each element comes.
+  /// A channel's error just ends it: see `SelectableSequence`.
   ///
   /// A `for` loop that ends by a cancel loses the element that is not followed by quiet yet. `chunks(ofCount:within:)` shows the
   /// form that does not.
@@ -65,9 +66,9 @@ public struct DebouncedElements<Base: SelectableSequence>: SelectableSequence {
     case .next(let event):
       switch base.advance(by: event) {
       case .element(let element):
-        // It was quiet behind the pending one, and the consumer was elsewhere, such as with another operand of a merge. Not so
-        // with no time at all, which stands for what is there at once.
-        let quiet = duration > .zero && deadline?.wasOver == true ? pending : nil
+        guard duration > .zero else { return .element(element) }
+        // It was quiet behind the pending one, and the consumer was elsewhere, such as with another operand of a merge.
+        let quiet = deadline?.wasOver == true ? pending : nil
         pending = element
         deadline = OperatorDeadline(after: duration)
         return quiet.map { .element($0) } ?? .waiting
