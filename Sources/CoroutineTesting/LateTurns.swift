@@ -20,7 +20,6 @@ final class LateTurns: @unchecked Sendable {
 
   /// - Parameter accesses: the run's. It has no turns of its own any more, so that they are the queue's alone.
   func give(to core: Unmanaged<CoroutineCore>, _ accesses: SharedAccesses) {
-    let accesses = areMainActors ? SharedAccesses.ofMainActor : accesses
     queue.async { CoroutineJob(core).run(accesses) }
   }
 

@@ -5,9 +5,12 @@ import Coroutine
 
 /// Runs each job on a thread of its own: a run takes its thread for itself, and those of Swift's pool are for others.
 final class RunThread: TaskExecutor {
+  /// Whether the run of the calling code is on such a thread: then its body shares no variable with other code.
+  @TaskLocal static var isApart = false
+
   /// Calls `body` on such a thread, in the calling task.
   static func call<Result>(_ body: @Sendable () throws -> sending Result) async throws -> sending Result {
-    try await withTaskExecutorPreference(RunThread()) { try body() }
+    try await withTaskExecutorPreference(RunThread()) { try $isApart.withValue(true, operation: body) }
   }
 
   func enqueue(_ job: consuming ExecutorJob) {

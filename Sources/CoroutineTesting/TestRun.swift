@@ -17,7 +17,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The run's time.
   let timers: TimerService
 
-  let sharedAccesses = SharedAccesses()
+  let sharedAccesses = MainActorJobs.isOnMainActor ? SharedAccesses.ofMainActor : SharedAccesses()
 
   private let source: any ScheduleSource
   let options: ExplorationOptions
@@ -189,6 +189,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
     if problem == nil, !members.isEmpty { fail(root.isFinished ? .leftOver : .deadlock) }
     endRemaining()
+    if let body = members[root.id] { requireNoAccess(of: body.core) }
     return root
   }
 

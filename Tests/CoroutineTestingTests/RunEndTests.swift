@@ -34,6 +34,31 @@ import Testing
     #expect(log.all == ["ended at 0.0 seconds"])
   }
 
+  /// The caller, which shares the variable, goes on.
+  @Test func aBodyThatIsAbandonedInsideAnAccessTraps() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func run() throws {
+        var items = [3, 1, 2]
+        try runTest(upTo: .milliseconds(1)) {
+          try items.sort {
+            _ = try withCancellationShield { try Channel<Int>().receive() }
+            return $0 < $1
+          }
+        }
+      }
+      try run()
+    }
+    #expect(standardError(of: exit).contains("inside an access to a variable"), "\(standardError(of: exit))")
+  }
+
+  /// As in a `runUntilComplete`: it stands in for the main queue.
+  @Test func aRunOnTheMainActorSeesTheAccessesOfItsOtherCoroutines() async {
+    let exit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      try await useInRunWhatIsBeingSorted()
+    }
+    #expect(standardError(of: exit).contains("Simultaneous accesses"), "\(standardError(of: exit))")
+  }
+
   /// The run fails before the task has had a turn. Others may wait for it.
   @Test func aTaskThatIsReadyAtTheEndRunsAllTheSame() async throws {
     let late = Unlocked<Task<Int, Never>?>(nil)
@@ -119,4 +144,23 @@ import Testing
     #expect(!metTheOther)
     _ = try second.getBlocking()
   }
+}
+
+@MainActor private final class Model {
+  var items = [3, 1, 2]
+}
+
+@MainActor private func useInRunWhatIsBeingSorted() async throws {
+  func callWithoutAwait(_ body: () throws -> Void) rethrows { try body() }
+  let model = Model()
+  let never = Channel<Int>()
+  let job = Coroutine { @MainActor in
+    try model.items.sort {
+      _ = try never.receive()
+      return $0 < $1
+    }
+  }
+  while job.state != .suspended { await Task.yield() }
+  try callWithoutAwait { try runTest { model.items = [1] } }
+  job.cancel()
 }

@@ -99,6 +99,12 @@ extension CoroutineCore {
     return coroutine_has_accesses_of_its_own(&block.pointee.threadState)
   }
 
+  /// Whether it has left its stack inside an access to a variable. While it can't go on.
+  package final var isSuspendedInsideAccess: Bool {
+    guard let block else { return false }
+    return coroutine_thread_state_has_access(&block.pointee.threadState)
+  }
+
   /// Ends the program where it is about to wait for a task of the main actor, which could use the variable that an access of its
   /// own is about: tasks do not see the accesses of suspended coroutines.
   final func requireNoSharedAccess(awaiting isolation: (any Actor)?) {
