@@ -112,11 +112,8 @@ public struct Descriptor: Sendable {
     try owner.storage.perform(operation, limit, asked: asked, for: function, call)
   }
 
-  /// Whether its stream has bytes that were read from it and not taken yet: then it is ready to be read. By the reader.
-  ///
-  /// - Returns: whether it has to call `wakeForBytesReadAhead`, once another may read.
-  func noteBytesReadAhead(_ areThere: Bool) -> Bool { owner.storage.waits.noteBytesReadAhead(areThere) }
-  func wakeForBytesReadAhead() { owner.storage.waits.wakeForBytesReadAhead() }
+  /// Where its stream's readers have their claim.
+  var waits: ReadinessStorage { owner.storage.waits }
 }
 
 extension Descriptor {

@@ -97,7 +97,8 @@ final class DescriptorStorage: Sendable {
 
   /// In place of a wait in a child of `fork`, which nothing would end: an error, unless the descriptor is ready.
   private func lookInChild(_ operation: WaitOperation) throws(IOError) {
-    guard !number.isReady(Readiness(for: operation)) else { return }
+    let readiness = Readiness(for: operation)
+    guard !(readiness == .readable && waits.hasBytesAhead), !number.isReady(readiness) else { return }
     throw IOError(operation: "\(operation)", code: EBADF, subject: "\(name), the parent's, in a child of fork")
   }
 

@@ -29,10 +29,8 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
   /// call can wait first. So it is with TCP. A terminal gives a line at a time and a packet pipe a packet, though there are
   /// more; a Unix socket gives the bytes in parts where descriptors were sent with them.
   private let shortCallsAreLast: Bool
-  /// The numbers of the coroutines that read and write at this moment; 0: none. Each holds its claim for a whole
-  /// operation, its waits included.
-  private let reader = Atomic<UInt64>(0)
-  private let writer = Atomic<UInt64>(0)
+  /// The writer's; the reader's is the descriptor's: the bytes that it leaves concern those who wait there.
+  private let writeClaim = StreamClaim()
   /// How many bytes the kernel has taken. Written by the writer.
   private let total = Atomic<UInt64>(0)
   /// Whether a write has got the error of a connection that the peer has reset. The kernel tells it once: the reader gets an end,
@@ -292,14 +290,11 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   private func reading<Result>(_ body: () throws -> Result) throws -> Result {
     let core = CoroutineCore.running(for: "read")
-    try claim(reader, for: core, "read")
+    let waits = descriptor.waits
+    try check(waits.readClaim.take(for: core.id), "read")
     defer {
       buffer.releaseIfEmpty()
-      // For a select, and whatever else waits until there is something to read.
-      let wakesWaiters = descriptor.noteBytesReadAhead(!buffer.isEmpty)
-      reader.store(0, ordering: .releasing)  // litmus: lock-handover
-      // Not before: one of them may read at once.
-      if wakesWaiters { descriptor.wakeForBytesReadAhead() }
+      waits.endReading(leavesBytes: !buffer.isEmpty)
     }
     try begin()
     return try body()
@@ -413,8 +408,8 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   private func writing(_ body: () throws -> Void) throws {
     let core = CoroutineCore.running(for: "write")
-    try claim(writer, for: core, "write")
-    defer { writer.store(0, ordering: .releasing) }  // litmus: lock-handover
+    try check(writeClaim.take(for: core.id), "write")
+    defer { writeClaim.giveBack() }
     try begin()
     try body()
   }
@@ -455,10 +450,9 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
 
   // MARK: Both
 
-  private func claim(_ claim: borrowing Atomic<UInt64>, for core: CoroutineCore, _ operation: String) throws {
-    // litmus: lock-handover
-    let (exchanged, holder) = claim.compareExchange(expected: 0, desired: core.id, ordering: .acquiring)
-    if !exchanged { throw StreamInUse(operation: operation, subject: descriptor.name, holder: holder) }
+  /// Throws if another coroutine has the claim.
+  private func check(_ holder: UInt64?, _ operation: String) throws(StreamInUse) {
+    if let holder { throw StreamInUse(operation: operation, subject: descriptor.name, holder: holder) }
   }
 
   /// A cancelled coroutine does not even get bytes that were read ahead, nor does a reader get those from a closed

@@ -134,11 +134,13 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
       let selecting = Coroutine { try select { left.onReadable {} } }
       Coroutine.yield()
       left.owner.storage.becomeReady(.readable)
-      #expect(left.noteBytesReadAhead(true))
-      left.wakeForBytesReadAhead()
+      #expect(left.waits.readClaim.take(for: 1) == nil)
+      left.waits.endReading(leavesBytes: true)
       try waiting.get()
       try selecting.get()
-      #expect(!left.noteBytesReadAhead(false))
+      #expect(left.waits.readClaim.take(for: 2) == nil)
+      #expect(left.waits.readClaim.take(for: 3) == 2)
+      left.waits.endReading(leavesBytes: false)
       #expect(throws: TimeoutError.self) { try left.waitUntilReadable(timeout: .zero) }
       right.close()
     }

@@ -17,9 +17,9 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   private let readEvents = Atomic<UInt32>(0)
   private let writeEvents = Atomic<UInt32>(0)
   private let closed = Atomic<Bool>(false)
-  /// Whether there are bytes to read that the kernel has handed over already. Written by the one reader.
-  private let hasBytesAhead = Atomic<Bool>(false)
-  /// Whether a waiter may be in the queue that these bytes would wake. Set under the lock, before the waiter looks for them.
+  /// The reader's, of a stream.
+  package let readClaim = StreamClaim()
+  /// Whether a waiter may be in the queue that bytes read ahead would wake. Set under the lock, before the waiter looks for them.
   private let isReadableAwaited = Atomic<Bool>(false)
   /// `Fork.count` of the process whose poller knows it.
   private let madeIn = Fork.count
@@ -41,38 +41,35 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     readiness == .writable ? writeEvents.load(ordering: .acquiring) : readEvents.load(ordering: .acquiring)
   }
 
-  /// A reader leaves bytes behind that it has read, or has taken the last of them.
-  ///
-  /// - Returns: whether it has to call `wakeForBytesReadAhead`, once another may read.
-  @inline(__always)
-  package func noteBytesReadAhead(_ areThere: Bool) -> Bool {
-    guard areThere else {
-      hasBytesAhead.store(false, ordering: .relaxed)
-      return false
-    }
-    guard !hasBytesAhead.load(ordering: .relaxed) else { return false }
-    // Either this sees that there may be a waiter, or the waiter sees the bytes: no report of the kernel's is to come for them.
-    hasBytesAhead.store(true, ordering: .sequentiallyConsistent)  // litmus: poller-watch
+  /// Ends a reader's claim. Wakes those that wait until it is readable, if it leaves bytes that it has read ahead: no report of the
+  /// kernel's is to come for these.
+  package func endReading(leavesBytes: Bool) {
+    guard leavesBytes else { return readClaim.giveBack() }
+    // Either this sees that there may be a waiter, or the waiter sees the bytes.
+    readClaim.giveBackWithBytes()  // litmus: poller-watch
     // In a child of `fork` the waiters are the parent's, and so is the lock.
-    return isReadableAwaited.load(ordering: .sequentiallyConsistent) && !isInForkedChild
+    if isReadableAwaited.load(ordering: .sequentiallyConsistent), !isInForkedChild { wakeForBytesReadAhead() }
   }
 
-  /// Wakes those that wait until it is readable, if a later reader has not taken the bytes.
   @inline(never)
-  package func wakeForBytesReadAhead() {
+  private func wakeForBytesReadAhead() {
     lock.lock()
-    guard hasBytesAhead.load(ordering: .relaxed) else { return lock.unlock() }
+    // Another reader may have them by now.
+    guard readClaim.isFreeWithBytes() else { return lock.unlock() }
     isReadableAwaited.store(false, ordering: .relaxed)
     let woken = machine.bytesAreReadAhead()
     lock.unlock()
     woken.wakeAll()
   }
 
+  /// Whether there are bytes that the last reader has left.
+  package var hasBytesAhead: Bool { readClaim.isFreeWithBytes() }
+
   /// Whether an operation need not wait, by the bytes read ahead or by a look. The caller holds `lock`.
   private func isReady(_ readiness: Readiness) -> Bool {
     if readiness == .readable {
       isReadableAwaited.store(true, ordering: .sequentiallyConsistent)  // litmus: poller-watch
-      if hasBytesAhead.load(ordering: .sequentiallyConsistent) { return true }
+      if hasBytesAhead { return true }
     }
     return look(readiness)
   }
@@ -187,7 +184,7 @@ extension WaitReason {
   }
 
   private static func isReady(_ waitable: Unmanaged<Waitable>, _ operation: Operation) -> Bool? {
-    // A waiter for bytes that were read ahead has been woken for them.
+    // Not by bytes that were read ahead: a waiter for these is woken, and a reader waits for more than these.
     waitable._withUnsafeGuaranteedRef { ($0 as? ReadinessStorage)?.look(Readiness(for: operation)) }
   }
 }
