@@ -25,6 +25,8 @@ static void make_keys(void) {
 }
 
 void coroutine_make_thread_keys(void) {
+  // First, and with nothing held that a library's constructor could wait for: it takes the dynamic linker's lock.
+  coroutine_system_keep_loaded((const void *)call);
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_keys);
 }

@@ -27,43 +27,56 @@ static _Atomic uint32_t refusals;
 
 void coroutine_system_refuse_threads(uint32_t count) { atomic_store(&refusals, count); }
 
-// A library that stays: where it lies in memory. Never freed.
+// A library that stays, or the program: where it lies in memory. Never freed.
 struct kept_library {
   const char *from, *end;
   struct kept_library *next;
 };
 
-// Where the library that begins at `base` ends, by its own headers, which lie there: `base` itself if they are not of this kind.
-static const char *end_of_library(const void *base) {
-  const ElfW(Ehdr) *header = base;
+static _Atomic(struct kept_library *) kept_libraries;
+
+static bool is_kept(const char *code) {
+  struct kept_library *known = atomic_load_explicit(&kept_libraries, memory_order_acquire);
+  for (; known != NULL; known = known->next) {
+    if (known->from <= code && code < known->end) return true;
+  }
+  return false;
+}
+
+// Where the library that begins at `base` ends, by its own headers, as linkers lay them out; `base` if it has none there. (By
+// `dl_iterate_phdr` a child of fork would need a lock that another thread of its parent's may have held.)
+static const char *end_of_library(const char *base) {
+  const ElfW(Ehdr) *header = (const void *)base;
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return base;
-  const ElfW(Phdr) *segments = (const void *)((const char *)base + header->e_phoff);
+  if (header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > (size_t)sysconf(_SC_PAGESIZE)) return base;
+  const ElfW(Phdr) *segments = (const void *)(base + header->e_phoff);
   size_t first = SIZE_MAX, end = 0;
   for (size_t i = 0; i < header->e_phnum; i++) {
     if (segments[i].p_type != PT_LOAD) continue;
     if (segments[i].p_vaddr < first) first = segments[i].p_vaddr;
     if (segments[i].p_vaddr + segments[i].p_memsz > end) end = segments[i].p_vaddr + segments[i].p_memsz;
   }
-  return end > first ? (const char *)base + (end - first) : base;
+  return end > first ? base + (end - first) : base;
 }
 
 void coroutine_system_keep_loaded(const void *code) {
   // To look a library up takes the dynamic linker's lock, which may be held by a `dlopen` that waits for a thread of the runtime's:
-  // one of the library's constructors blocks for a coroutine. So it is looked up once, by the thread that begins the first of them.
-  static _Atomic(struct kept_library *) kept;
-  struct kept_library *newest = atomic_load_explicit(&kept, memory_order_acquire);
-  for (struct kept_library *known = newest; known != NULL; known = known->next) {
-    if (known->from <= (const char *)code && (const char *)code < known->end) return;
-  }
-  // The program may have each module of this package in a library of its own: it is asked for the one of this code.
-  Dl_info library;
-  if (dladdr(code, &library) == 0 || library.dli_fname == NULL) return;
-  (void)dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  // one of the library's constructors blocks for a coroutine. So it is done once, by the thread that begins the first of them.
+  if (is_kept(code)) return;
   struct kept_library *added = malloc(sizeof *added);
   if (added == NULL) return;
-  *added = (struct kept_library){library.dli_fbase, end_of_library(library.dli_fbase), newest};
-  // If another thread was faster, this one is looked up again.
-  if (!atomic_compare_exchange_strong(&kept, &newest, added)) free(added);
+  // What can't be found, as in a program without a dynamic linker, is known by this address only.
+  *added = (struct kept_library){code, (const char *)code + 1, NULL};
+  // The program may have each module of this package in a library of its own: it is asked for the one of this code.
+  Dl_info library;
+  if (dladdr(code, &library) != 0 && library.dli_fname != NULL) {
+    // Kept for as long as the process lasts: the handle is of no other use.
+    (void)dlopen(library.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    const char *end = end_of_library(library.dli_fbase);
+    if ((const char *)code < end) *added = (struct kept_library){library.dli_fbase, end, NULL};
+  }
+  added->next = atomic_load_explicit(&kept_libraries, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak(&kept_libraries, &added->next, added)) {}
 }
 
 int coroutine_system_create_key(pthread_key_t *key, void (*at_end)(void *)) {

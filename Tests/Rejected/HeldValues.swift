@@ -91,3 +91,8 @@ func letsTheValueOutByAFunction(_ mutex: CoroutineMutex<Parser>) throws {
   let parser = try mutex.withLock(leak)
   parser.position += 1
 }
+
+func letsTheValueOutByAParameterThatIsNotSending(_ mutex: CoroutineMutex<Parser>) throws {
+  let parser = try mutex.withLock { (parser: inout Parser) in parser }
+  parser.position += 1
+}

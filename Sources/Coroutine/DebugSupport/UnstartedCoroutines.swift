@@ -88,6 +88,8 @@ enum UnstartedCoroutines {
   @inline(never)
   private static func moveIn() -> Unmanaged<ThreadSlots> {
     coroutine_publish_debug_layout()
+    // Before `key`, whose maker others wait for: it takes the dynamic linker's lock.
+    coroutine_make_thread_keys()
     _ = isLockFreeInChildren
     let own = Unmanaged.passRetained(lock.withLock { left.popLast() } ?? ThreadSlots())
     coroutine_set_unstarted(own.toOpaque())

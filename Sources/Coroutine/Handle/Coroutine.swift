@@ -28,7 +28,7 @@ import CCoroutine
 /// is to be locked in an `@inline(never)` function that does not suspend: <doc:SwiftRules> says why. A
 /// coroutine that suspends in the middle of an access keeps it open. If another one uses the variable meanwhile, that traps
 /// where coroutines share variables: on the main actor, on an event loop of SwiftNIO, in a `runUntilComplete`. On a pool the
-/// compiler lets them share none. (Debug builds report the first such suspension.)
+/// compiler lets them share none, but for a case that <doc:Isolation> lists. (Debug builds report the first such suspension.)
 public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   @usableFromInline let storage: CoroutineStorage<Success, Failure>
 

@@ -104,10 +104,10 @@ package final class EventPoller: Sendable {
 
   /// Makes the calling worker the one that sleeps in the poller; false if another one is.
   func tryTake() -> Bool {  // litmus: poller-watch, poller-interrupt
-    guard !isTaken.load(ordering: .relaxed) else { return false }
-    // Before it is taken: the thread that sees that sees this, too.
+    guard !isTaken.load(ordering: .relaxed), !isTaken.exchange(true, ordering: .sequentiallyConsistent) else {
+      return false
+    }
     looks.wrappingAdd(1, ordering: .relaxed)
-    guard !isTaken.exchange(true, ordering: .sequentiallyConsistent) else { return false }
     thread.leaveToWorkers(self)
     return true
   }

@@ -5,11 +5,11 @@ import Context
 import CoroutineLibc
 import Synchronization
 
-/// Waits for events while no worker of a pool does, and sees to it that the workers of each pool have a monitor.
+/// Waits for events while no worker of a pool does.
 ///
 ///     dormant ──wake───> checking ──no worker has looked for a tick──> polling
 ///        ^                   │                                            │
-///        └─ a worker sleeps in the poller, and no pool lacks a monitor < leaveToWorkers
+///        └─ a worker sleeps in the poller ──────────────────────────< leaveToWorkers
 ///
 /// While it is dormant it costs nothing, and a worker that comes and goes within a tick does not wake it. While it
 /// polls, a worker that can poll itself interrupts it. So in a program whose pool serves its connections it wakes up
@@ -73,35 +73,20 @@ final class PollerThread: Sendable {
   /// Decides about the next step, after a tick. Returns the count of the workers' looks.
   private func check(_ poller: EventPoller, _ seen: UInt32) -> UInt32 {
     let looks = poller.lookCount
-    // One that was meant for the last polling, if an event had ended that before: a worker that sleeps here would find it again
-    // and again.
-    poller.forgetInterruptOfThread()
     if poller.isWorkerAsleepHere {
-      // Events are for that worker. But it may be another pool's than the workers that lack a monitor.
-      if appointMonitors(atOnce: false) { goOn(Mode.dormant, poller, unless: looks, isWorkerAsleep: true) }
+      // Takes back an interrupt that was meant for the last polling, if an event had ended that before.
+      poller.forgetInterruptOfThread()
+      mode.store(Mode.dormant, ordering: .sequentiallyConsistent)  // litmus: poller-watch
+      // Either this sees that the worker has left meanwhile, or that one sees the mode.
+      if !poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
     } else if looks == seen {
       // The workers compute for long: the coroutines that are ready behind them need a monitor.
-      _ = appointMonitors(atOnce: true)
-      goOn(Mode.polling, poller, unless: looks, isWorkerAsleep: false)
-    } else {
-      _ = appointMonitors(atOnce: false)
+      for pool in PoolCore.all.all { pool.appointMonitor() }
+      mode.store(Mode.polling, ordering: .sequentiallyConsistent)  // litmus: poller-watch
+      // A worker that has come in between found it checking, and did not interrupt it.
+      if poller.isWorkerAsleepHere { mode.store(Mode.checking, ordering: .relaxed) }
     }
     return looks
-  }
-
-  /// Whether all pools have a monitor, or need none: `PoolCore.appointMonitor`.
-  private func appointMonitors(atOnce: Bool) -> Bool {
-    PoolCore.all.all.reduce(true) { $1.appointMonitor(atOnce: atOnce) && $0 }
-  }
-
-  /// No tick comes any more. Unless a worker has come or gone since the beginning of the check: it has found it checking, and its
-  /// pool may lack a monitor by now.
-  private func goOn(_ next: UInt32, _ poller: EventPoller, unless looks: UInt32, isWorkerAsleep: Bool) {
-    mode.store(next, ordering: .sequentiallyConsistent)  // litmus: poller-watch
-    // Either this sees that, or the worker sees the mode.
-    if poller.isWorkerAsleepHere != isWorkerAsleep || poller.lookCount != looks {
-      mode.store(Mode.checking, ordering: .relaxed)
-    }
   }
 }
 

@@ -64,7 +64,7 @@ import Synchronization
 ///    worker is awake and another is parked, there is a monitor or a searching worker: the state machine's tests check
 ///    that after each event. The exception: an event has woken the last sleeper. To wake another one each time, just to
 ///    monitor, would cost more than most of what events bring. If it computes for long, the `PollerThread` appoints a
-///    monitor after a tick or two.
+///    monitor after a tick.
 ///
 /// So a wake on its own pool costs one atomic read-modify-write, when the owner takes it out of the slot or the ring, since a
 /// thief could be about to; and none in a serial pool.
@@ -100,10 +100,6 @@ final class PoolCore: HiddenFromMirrors, @unchecked Sendable {
   private let startsAgain = Atomic<UInt64>(0)
   /// What the `BlockedPoolDetector` has seen. For its thread alone.
   @exclusivity(unchecked) var standstill = PoolStandstill()
-
-  /// How often the workers that were awake had picked something when the poller's thread last looked; none if there was a monitor
-  /// then, or was no need. For that thread alone.
-  @exclusivity(unchecked) private var picksUnmonitored: [(worker: Int, picks: UInt32)] = []
 
   /// What its coroutines have open while they are suspended, if they may share variables: those of threads may not.
   let sharedAccesses: SharedAccesses?
@@ -626,19 +622,9 @@ extension PoolCore {
     changing { machine.wakeByItself(worker.index) }
   }
 
-  /// Where the workers have no monitor, wakes one to be that, if one of the others has run the same coroutine since the last
-  /// call: those that are ready behind it may wait for long. For the poller's thread.
-  ///
-  /// - Parameter atOnce: there is no next call.
-  /// - Returns: whether they have a monitor, or need none.
-  func appointMonitor(atOnce: Bool) -> Bool {
-    let awake = lock.withLock { machine.lacksMonitor ? (0..<count).filter { !machine.sleeping.contains($0) } : [] }
-    let before = picksUnmonitored
-    picksUnmonitored = awake.map { (worker: $0, picks: workers[$0].pickCount) }
-    guard !awake.isEmpty else { return true }
-    guard atOnce || picksUnmonitored.contains(where: { now in before.contains { $0 == now } }) else { return false }
+  /// Wakes a worker that monitors the others, if they have none. For the poller's thread.
+  func appointMonitor() {
     unpark(changing { machine.lacksMonitor ? machine.workArrived(isOwn: false) : nil })
-    return true
   }
 
   /// Takes note of what the calling worker has taken over from another.

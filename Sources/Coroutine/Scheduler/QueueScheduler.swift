@@ -49,8 +49,11 @@ final class QueueScheduler: Scheduler, HiddenFromMirrors, @unchecked Sendable {
   private let tag: Tag
   /// `Fork.count` of the process whose Dispatch runs it.
   private let madeIn = Fork.count
+  /// Held by a launch until its drain is submitted: several threads' drains are submitted in the order in which their coroutines are
+  /// in line. Not `lock`: Dispatch may have to wait for a thread.
+  private let launches = Lock()
   private let lock = Lock()
-  // Guarded by the lock, both.
+  // Guarded by `lock`, both.
   @exclusivity(unchecked) private var ready = ReadyQueue()
   @exclusivity(unchecked) private var machine = DrainStateMachine(width: ThreadPool.processorCount)
 
@@ -58,7 +61,6 @@ final class QueueScheduler: Scheduler, HiddenFromMirrors, @unchecked Sendable {
     self.queue = queue
     label = queue.label
     self.tag = tag
-    coroutine_make_thread_keys()
   }
 
   @usableFromInline
@@ -66,18 +68,22 @@ final class QueueScheduler: Scheduler, HiddenFromMirrors, @unchecked Sendable {
     if Fork.count != madeIn {
       reportLeftInParent("\(description) has something to run", "run it there in runUntilComplete")
     }
-    let isNew = !job.hasBegun
+    guard job.hasBegun else { return launch(job) }
     lock.lock()
     ready.append(job)
-    if isNew {
-      machine.launched()
-      // Under the lock: its place among the queue's blocks is that among the launches, those of other threads, too.
-      submitDrain(forLaunch: true)
-      return lock.unlock()
-    }
     let isDrainNeeded = machine.woken()
     lock.unlock()
     if isDrainNeeded { submitDrain(forLaunch: false) }
+  }
+
+  private func launch(_ job: consuming CoroutineJob) {
+    launches.lock()
+    lock.lock()
+    ready.append(job)
+    machine.launched()
+    lock.unlock()
+    submitDrain(forLaunch: true)
+    launches.unlock()
   }
 
   private func submitDrain(forLaunch: Bool) {
@@ -160,6 +166,8 @@ extension QueueScheduler {
 
   /// The scheduler of a queue, made when there is none.
   static func of(_ queue: DispatchQueue) -> QueueScheduler {
+    // Before anything is locked: it takes the dynamic linker's lock.
+    coroutine_make_thread_keys()
     if !isCreationKept.load(ordering: .relaxed), !isCreationKept.exchange(true, ordering: .acquiringAndReleasing) {
       creation.keepFreeInChildren()
     }

@@ -22,8 +22,8 @@
 ///
 /// A result that is not `Sendable` must not be a part of the value: without the lock it would be used beside the other holders.
 /// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value. (For `Mutex` Swift 6.3 does not; nor, for this one, where
-/// `withLock` is given a function by its name, whose body it does not see: write a closure.) `exchange(with:)` takes the value as
-/// a whole:
+/// `withLock` is given a function by its name, or a closure that spells the parameter without `sending`, `{ (box: inout Box) in box }`:
+/// write `{ $0 … }`, or `inout sending Box`.) `exchange(with:)` takes the value as a whole:
 ///
 /// ```swift
 /// let parsers = try spare.exchange(with: [])

@@ -48,7 +48,8 @@ public struct Semaphore: Sendable {
   /// Takes permits; suspends the calling coroutine until there are enough and no waiter is before it.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
+  ///     behind it.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError` if the caller is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
@@ -61,7 +62,8 @@ public struct Semaphore: Sendable {
   /// Takes permits, in `async` code; suspends the calling task until there are enough and no waiter is before it.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
+  ///     behind it.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError` if the task is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
@@ -117,7 +119,8 @@ public struct Semaphore: Sendable {
   /// Runs `body` with `count` permits, and gives them back.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
+  ///     behind it.
   ///   - timeout: how long to wait for the permits at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs with the permits, on the caller.
   /// - Throws: what `acquire` and `body` throw.
@@ -135,7 +138,8 @@ public struct Semaphore: Sendable {
   /// Runs `body` with `count` permits, and gives them back, in `async` code.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever.
+  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
+  ///     behind it.
   ///   - timeout: how long to wait for the permits at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs with the permits, on the caller.
   /// - Throws: what `acquire` and `body` throw.
