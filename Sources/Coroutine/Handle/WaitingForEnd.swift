@@ -87,21 +87,15 @@ extension CoroutineCore {
     require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
     startOnDemand()
     defer { core.hasJoined = true }
-    var node = WaitNode(.coroutine(.passUnretained(core)))
-    return taking(
-      wait(core, .join, by: &node, until: deadline) {
-        completion.join($0)
-      } withdraw: {
-        completion.withdraw($0)
-        return .done
-      })
+    return taking(waitWithoutResult(core, until: deadline))
   }
 
-  /// Suspends the calling coroutine, `core`, or task until this one, which has begun, has ended, whatever has become of it: an error
-  /// is still there for another caller, or is reported. Not by a cancel, for a caller that is shielded.
-  final func waitWithoutResult(_ core: CoroutineCore) {
+  /// Suspends the calling coroutine, `core`, until this one, which is not held on demand, has ended, the time is up, or the caller
+  /// is cancelled. An error is still there for another caller, or is reported.
+  @inline(__always)
+  final func waitWithoutResult(_ core: CoroutineCore, until deadline: UInt64 = WaitDeadline.never) -> WakeCause {
     var node = WaitNode(.coroutine(.passUnretained(core)))
-    _ = wait(core, .join, by: &node) {
+    return wait(core, .join, by: &node, until: deadline) {
       completion.join($0)
     } withdraw: {
       completion.withdraw($0)
@@ -109,8 +103,10 @@ extension CoroutineCore {
     }
   }
 
-  nonisolated(nonsending) final func waitWithoutResult() async {
-    _ = await wait(until: WaitDeadline.never) {
+  /// The same for the calling task.
+  @inline(__always)
+  nonisolated(nonsending) final func waitWithoutResult(until deadline: UInt64 = WaitDeadline.never) async -> WakeCause {
+    await wait(until: deadline) {
       WaitNode($0)
     } attempt: {
       completion.join($0)
@@ -134,15 +130,7 @@ extension CoroutineCore {
       return .event
     }
     startOnDemand()
-    return taking(
-      await wait(until: deadline) {
-        WaitNode($0)
-      } attempt: {
-        completion.join($0)
-      } withdraw: {
-        completion.withdraw($0)
-        return .done
-      })
+    return taking(await waitWithoutResult(until: deadline))
   }
 
   /// Blocks the calling thread until this coroutine has ended, or the time is up.

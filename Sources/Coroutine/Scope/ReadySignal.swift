@@ -72,7 +72,7 @@ extension CoroutineScope {
     let suspension = SuspensionStorage<Value>(of: core)
     let child = launch(scheduler, priority, name, stackSize, suspension, body)
     if let outcome = suspension.wait(core, .join) { return try outcome.get() }
-    if cancelStarted(child) { withCancellationShield { child.waitWithoutResult(core) } }
+    if cancelStarted(child) { _ = withCancellationShield { child.waitWithoutResult(core) } }
     throw CancellationError()
   }
 
@@ -85,7 +85,7 @@ extension CoroutineScope {
     if let outcome = await suspension.wait() { return try outcome.get() }
     // A task of its own is not cancelled.
     if cancelStarted(child) {
-      await Task<Void, Never>(executorPreference: preferredExecutor) { await child.waitWithoutResult() }.value
+      await Task<Void, Never>(executorPreference: preferredExecutor) { _ = await child.waitWithoutResult() }.value
     }
     throw CancellationError()
   }
