@@ -13,6 +13,7 @@ import Testing
   final class Variable: @unchecked Sendable {
     // Each test uses it from one flow of control at a time.
     var values = [1, 2, 3]
+    var isFirst = true
 
     /// Keeps a modifying access open while `body` runs.
     @inline(never)
@@ -301,6 +302,46 @@ import Testing
       }
       try await Coroutine { _ = generator.next() }.get()
       try await Coroutine { _ = generator.next() }.get()
+    }
+  }
+
+  @Test func aConsumedGeneratorsOpenAccessPinsItsConsumersBody() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let variable = Variable()
+      nonisolated(unsafe) let outermost = Generator<Int> { yield in
+        let outer = Generator<Int> { yield in
+          let inner = Generator<Int> { yield in try variable.modify { _ in try yield(1) } }
+          try yield(inner.next() ?? 0)
+          // In another coroutine, which does not see the access of the inner one.
+          variable.append(2)
+          exit(EXIT_SUCCESS)
+        }
+        for value in outer { try yield(value) }
+      }
+      try await Coroutine { _ = outermost.next() }.get()
+      try await Coroutine { _ = outermost.next() }.get()
+    }
+    #expect(result.map { String(decoding: $0.standardErrorContent, as: UTF8.self) }?.contains("variable open") == true)
+  }
+
+  @Test func aConsumedGeneratorThatHasEndedPinsNoBody() async throws {
+    let variable = Variable()
+    nonisolated(unsafe) let outer = Generator<Int> { yield in
+      for _ in 0..<2 {
+        let inner = Generator<Int> { yield in
+          try variable.modify { _ in try yield(1) }
+          try yield(2)
+        }
+        _ = inner.next()
+        // Once it leaves the access by its next element, once by its end.
+        if variable.isFirst { _ = inner.next() } else { inner.cancel() }
+        try yield(3)
+        withExtendedLifetime(inner) {}
+      }
+    }
+    for expected in [3, 3, nil] {
+      #expect(try await Coroutine { outer.next() }.get() == expected)
+      variable.isFirst = false
     }
   }
 

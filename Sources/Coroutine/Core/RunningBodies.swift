@@ -34,6 +34,20 @@ struct RunningBodies: Sequence, IteratorProtocol {
     return block
   }
 
+  /// The body that calls, if there is one.
+  static var innermost: UnsafeMutablePointer<ControlBlock>? {
+    var bodies = RunningBodies()
+    return bodies.next()
+  }
+
+  /// The resumer of the body on `block`'s stack, which is one of these, if it is a body itself.
+  consuming func first(after block: UnsafeMutablePointer<ControlBlock>) -> UnsafeMutablePointer<ControlBlock>? {
+    while let body = next() {
+      if body == block { return next() }
+    }
+    return nil
+  }
+
   private func block(at address: UInt) -> UnsafeMutablePointer<ControlBlock>? {
     if let guess, guess.pointee.stack.contains(address) { return guess }
     if let end, end.contains(address) { return nil }

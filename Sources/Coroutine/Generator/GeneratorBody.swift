@@ -53,7 +53,7 @@ extension GeneratorCore {
       return false
     }
     if block.pointee.mode.contains(.annotated) {
-      owner(of: block) { $0.scopes.noteAccesses(block, RunningBodies(on: block)) }
+      owner(of: block) { $0.scopes.noteAccesses(block) }
     }
     return true
   }

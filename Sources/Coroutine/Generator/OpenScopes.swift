@@ -24,6 +24,11 @@ struct OpenScopes {
   private var accessOwner: FlowIdentity?
   /// In a task, on the main actor: the job in which the body has left with them; else 0.
   private var accessJob: UInt32 = 0
+  /// Of the body that has resumed this one, and to which it has left with them: as long as they are open, that body must not move
+  /// to another flow, either.
+  private var consumer: InnerAccesses?
+  /// Made when a generator that this body consumes has left with an access open.
+  private var inner: InnerAccesses?
   /// The consumer's bindings while the body runs: below whatever it adds. None where it was resumed without any.
   private var consumers = coroutine_bindings()
   /// The body's bindings, taken off at its `yield`, and the flow whose bindings they were on top of.
@@ -47,6 +52,8 @@ struct OpenScopes {
           + "a generator where it began, or collect the elements first.")
     }
     if accessJob != 0, accessJob != MainActorJobs.now { Self.reportAwait() }
+    consumer?.count -= 1
+    consumer = nil
     accessOwner = nil
     accessJob = 0
     guard let detached else { return }
@@ -85,7 +92,9 @@ struct OpenScopes {
   /// On the consumer's side, after a `yield` with something open on this thread, perhaps the consumer's. `block` is the
   /// generator's; its body may have left from the stack of another that it runs.
   mutating func didSuspend(_ block: UnsafeMutablePointer<ControlBlock>) {
-    if !block.pointee.mode.contains(.annotated) { noteAccesses(block, RunningBodies(leftBy: block)) }
+    if !block.pointee.mode.contains(.annotated) {
+      noteAccesses(block, RunningBodies(leftBy: block), consumer: RunningBodies.innermost)
+    }
     let current = coroutine_bindings_load()
     if current != consumers {
       detached = (current, consumers, .current)
@@ -108,12 +117,19 @@ struct OpenScopes {
 
   /// Notes whether the body has an access open at a `yield`. The last step before it, on its side, where AddressSanitizer
   /// looks on: that may keep a frame's variables in memory that it finds for the running stack only.
-  mutating func noteAccesses(
-    _ block: UnsafeMutablePointer<ControlBlock>, _ bodies: @autoclosure () -> RunningBodies
+  mutating func noteAccesses(_ block: UnsafeMutablePointer<ControlBlock>) {
+    noteAccesses(block, RunningBodies(on: block), consumer: RunningBodies(on: block).first(after: block))
+  }
+
+  /// - Parameter consumer: the body that has resumed the one on `block`'s stack, if it was a body.
+  private mutating func noteAccesses(
+    _ block: UnsafeMutablePointer<ControlBlock>, _ bodies: @autoclosure () -> RunningBodies,
+    consumer: @autoclosure () -> UnsafeMutablePointer<ControlBlock>?
   ) {
-    guard Self.hasAccess(block, bodies()) else { return }
+    guard Self.hasAccess(block, bodies()) || hasInnerAccess else { return }
     let owner = FlowIdentity.current
     accessOwner = owner
+    if let consumer = consumer() { self.consumer = GeneratorCore.owner(of: consumer) { $0.scopes.addInnerAccess() } }
     // Swift keeps the access in the task while that awaits: what other code does to the variable meanwhile goes unseen.
     // The body has not gone on yet, and must not.
     if case .task = owner, MainActorJobs.isOnMainActor { accessJob = MainActorJobs.beginCounting() }
@@ -138,6 +154,16 @@ struct OpenScopes {
     }
   }
 
+  private var hasInnerAccess: Bool { inner.map { $0.count > 0 } ?? false }
+
+  /// A generator that this body consumes leaves with an access open.
+  private mutating func addInnerAccess() -> InnerAccesses {
+    let inner = inner ?? InnerAccesses()
+    self.inner = inner
+    inner.count += 1
+    return inner
+  }
+
   private mutating func detachRegions(_ block: UnsafeMutablePointer<ControlBlock>, _ bodies: RunningBodies) {
     guard let core = CoroutineCore.current else { return }
     let count = bodies.regionCount(core, downTo: block)
@@ -150,7 +176,7 @@ struct OpenScopes {
   /// On the body's side: whether a `yield` here would find anything of the body's open.
   func wouldBeOpen(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     coroutine_bindings_load() != consumers
-      || Self.hasAccess(onTopOf: block)
+      || Self.hasAccess(onTopOf: block) || hasInnerAccess
       || block.pointee.mode.contains(.regionOpen) && hasRegion(block)
   }
 
@@ -176,6 +202,12 @@ struct OpenScopes {
     // Not to be found: assume the worst.
     return true
   }
+}
+
+/// How many of the generators that a body consumes are suspended with an access open.
+private final class InnerAccesses {
+  // One flow of control at a time: that of the consumer, in which the accesses are.
+  @exclusivity(unchecked) var count = 0
 }
 
 /// A flow of control: a scheduled coroutine, wherever it runs, or else a task, or else a thread.
