@@ -456,8 +456,14 @@ void coroutine_thread_state_release_slowly(struct swift_thread_state *words) {
   exchange_bindings(at, words);
 }
 
+uintptr_t coroutine_newest_access_of_its_own(const struct swift_thread_state *words) {
+  if (!(coroutine_thread_state_found() & COROUTINE_THREAD_STATE_ACCESS)) return 0;
+  uintptr_t newest = coroutine_access_word_load();
+  // While it runs, its words have the first node of the resumer's list, which is the tail of the thread's.
+  return newest != (words->access & ~COROUTINE_EXCEPTIONS_SAVED) ? newest : 0;
+}
+
 bool coroutine_has_accesses_of_its_own(const struct swift_thread_state *words) {
   if (!(coroutine_thread_state_found() & COROUTINE_THREAD_STATE_ACCESS)) return true;
-  // While it runs, its words have the first node of the resumer's list, which is the tail of the thread's.
-  return coroutine_access_word_load() != (words->access & ~COROUTINE_EXCEPTIONS_SAVED);
+  return coroutine_newest_access_of_its_own(words) != 0;
 }

@@ -216,6 +216,74 @@ import Testing
     )
   }
 
+  /// Of a mutex's value that is an object: `wait` gets the variable that refers to it, and not what it has.
+  final class Account {
+    var total = Total()
+    var isOpen = false
+  }
+
+  struct Total: Sendable {
+    var count = 0
+
+    /// An access to a variable of this type as long as `body` runs.
+    @inline(never)
+    mutating func hold(_ body: () throws -> Void) rethrows {
+      try body()
+      count += 1
+    }
+
+    @inline(never)
+    mutating func wait(for condition: Condition<Account>, _ account: inout sending Account) throws {
+      try condition.wait(&account, timeout: .seconds(3600))
+      count += 1
+    }
+  }
+
+  @Test func aWaitInsideAnAccessThatBeganWithTheMutexTraps() async {
+    let ended = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      func wait() throws {
+        let mutex = CoroutineMutex(Account(), name: "m")
+        let condition = Condition(of: mutex, name: "c")
+        try Coroutine {
+          try mutex.withLock { account in try account.total.wait(for: condition, &account) }
+        }.getBlocking()
+      }
+      try wait()
+    }
+    #expect(standardError(of: ended).contains("argument) that has begun with mutex \"m\" held"))
+  }
+
+  @Test func aWaitInsideAnAccessFromBeforeTheLockIsNone() async throws {
+    try await serially {
+      let mutex = CoroutineMutex(Account())
+      let condition = Condition(of: mutex)
+      let waiter = Coroutine {
+        let own = Account()
+        try own.total.hold {
+          // At once, then handed over by another holder.
+          for _ in 0..<2 {
+            try mutex.withLock { account in
+              account.total.hold {}
+              try condition.wait(&account) { $0.isOpen }
+              account.isOpen = false
+            }
+          }
+        }
+        return own.total.count
+      }
+      Coroutine.yield()
+      for _ in 0..<2 {
+        try mutex.withLock { account in
+          account.isOpen = true
+          condition.signal()
+          Coroutine.yield()
+        }
+        Coroutine.yield()
+      }
+      #expect(try waiter.get() == 1)
+    }
+  }
+
   /// Their own variables are passed where they lie, and so another one is told apart.
   @Test func noTupleOrOptionalTakesThePlaceOfTheMutexs() async throws {
     let tuple = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {

@@ -439,3 +439,6 @@ extern bool coroutine_access_set_touches(const void *low, const void *high);
 // Whether the running coroutine, whose words are `words`, has accesses in progress besides those of its resumer. True also where
 // that is not known.
 extern bool coroutine_has_accesses_of_its_own(const struct swift_thread_state *words);
+
+// The newest of them, as an address; 0: there is none, or that is not known.
+extern uintptr_t coroutine_newest_access_of_its_own(const struct swift_thread_state *words);

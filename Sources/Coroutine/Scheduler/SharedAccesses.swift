@@ -99,6 +99,12 @@ extension CoroutineCore {
     return coroutine_has_accesses_of_its_own(&block.pointee.threadState)
   }
 
+  /// The address of the newest of these, where Swift keeps it; 0: none, or that is not known. As the running coroutine.
+  final var newestAccess: UInt {
+    guard !coroutine_access_set_is_empty(), let block else { return 0 }
+    return coroutine_newest_access_of_its_own(&block.pointee.threadState)
+  }
+
   /// Whether it has left its stack inside an access to a variable. While it can't go on.
   package final var isSuspendedInsideAccess: Bool {
     guard let block else { return false }

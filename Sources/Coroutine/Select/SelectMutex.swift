@@ -75,7 +75,7 @@ extension Select {
     /// A coroutine's handler runs on the stack on which it waits here.
     private static func holder(for party: Party) -> (LockHolder, HolderBlock, HolderFrame) {
       guard case .coroutine(let core) = party.waiter else { return (.current, .none, .none) }
-      return core._withUnsafeGuaranteedRef { (LockHolder($0), HolderBlock($0), .here) }
+      return core._withUnsafeGuaranteedRef { (LockHolder($0), HolderBlock($0), .here.notingAccess(of: $0)) }
     }
   }
 }

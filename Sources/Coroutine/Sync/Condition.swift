@@ -55,7 +55,8 @@ public struct Condition<Value: ~Copyable>: Sendable {
   /// - Throws: `CancellationError` if the caller is cancelled before the signal; `TimeoutError` if the time was up before.
   ///   The mutex is held then too.
   /// - Precondition: called inside a coroutine, in the closure that holds the mutex: traps elsewhere, also in the consumer of a
-  ///   generator whose body has yielded in there, and in another generator that such a body yields from.
+  ///   generator whose body has yielded in there, and in another generator that such a body yields from. Not inside an access to a
+  ///   variable that has begun in the closure (a mutating call, or an `inout` argument): traps.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func wait(_ value: inout sending Value, timeout: Duration? = nil) throws {
     try wait(&value, until: WaitDeadline.after(timeout)).check(timeout)

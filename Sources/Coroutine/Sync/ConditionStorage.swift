@@ -13,6 +13,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
   init(mutex: MutexCore, name: String) {
     self.mutex = mutex
     self.name = name
+    mutex.noteCondition()
   }
 
   /// Gives the mutex back, waits for a signal, and takes the mutex again, whatever ended the wait. As the coroutine that
@@ -102,10 +103,16 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
     woken.wakeAll()
   }
 
-  /// Ends the program unless the calling coroutine is in the closure that holds the mutex. Before the value is touched, which is
-  /// the holder's.
+  /// Ends the program unless the calling coroutine is in the closure that holds the mutex, and outside of accesses that were begun
+  /// in there. Before the value is touched, which is the holder's.
   func requireHeld(by core: CoroutineCore) {
-    requireHeld(mutex.isHeld(by: LockHolder(core)) && mutex.frame.isAround(core))
+    let frame = mutex.frame
+    requireHeld(mutex.isHeld(by: LockHolder(core)) && frame.isAround(core))
+    require(
+      !frame.isInsideNewerAccess(of: core),
+      "\(core.description) waits for \(named("condition", name)) inside an access to a variable (a mutating call, or an inout "
+        + "argument) that has begun with \(mutex.label) held: others, which hold the mutex during the wait, could use that "
+        + "variable at the same time. Wait outside of it")
   }
 
   /// The same for the calling task. The closure is async code then. That of `withLockIfAvailable` is not, and can't wait: it is

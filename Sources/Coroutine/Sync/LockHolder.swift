@@ -68,6 +68,11 @@ package struct LockHolder: Equatable, Sendable {
 /// As long as the closure has not ended, that stack is in use, and nothing else lies there.
 struct HolderFrame: BitwiseCopyable {
   let address: UInt
+  /// The newest access to a variable that the coroutine had open there; 0: none; `notNoted`.
+  var access = Self.notNoted
+
+  /// No access lies at this address.
+  static var notNoted: UInt { 1 }
 
   /// That of the calling code.
   @inline(__always)
@@ -75,6 +80,19 @@ struct HolderFrame: BitwiseCopyable {
 
   /// Async code is on no stack of its own.
   static var none: HolderFrame { HolderFrame(address: 0) }
+
+  /// The same, and the access. As the coroutine.
+  @inline(__always)
+  func notingAccess(of core: CoroutineCore?) -> HolderFrame {
+    HolderFrame(address: address, access: core?.newestAccess ?? 0)
+  }
+
+  /// Whether the running coroutine `core` has begun an access since then, and not ended it. False where that was not noted.
+  func isInsideNewerAccess(of core: CoroutineCore) -> Bool {
+    guard access != Self.notNoted else { return false }
+    let newest = core.newestAccess
+    return newest != 0 && newest != access
+  }
 
   /// Whether the calling code, in the running coroutine `core`, is inside of it: on the same stack, or in a generator's body that
   /// was resumed in there. Such a body that runs in another coroutine, or not at all, is none of those that run here.

@@ -19,6 +19,10 @@ class MutexCore: Waitable, @unchecked Sendable {
   /// The address of a `HolderFrame`. Written as the one above; for conditions. Any code of the holder's coroutine may read it,
   /// while its closure goes on in another one and gives the mutex back.
   private let holderFrame = Atomic<UInt>(0)
+  /// The `access` of that frame. Written as the one above, where there are conditions.
+  private let holderAccess = Atomic<UInt>(HolderFrame.notNoted)
+  /// Whether a condition was made of the mutex: only that costs its holders a look at their accesses.
+  private let hasConditions = Atomic<Bool>(false)
   /// Guarded by the lock.
   @exclusivity(unchecked) private var machine = MutexStateMachine()
 
@@ -34,8 +38,8 @@ class MutexCore: Waitable, @unchecked Sendable {
     return try CoroutineCore.runningUncounted(for: "CoroutineMutex.withLock(_:)")._withUnsafeGuaranteedRef { core in
       core.countOperation()
       let holder = LockHolder(core)
-      guard !core.isHeldUp, tryAcquire(holder, HolderBlock(core), .here) else {
-        try acquireSlowly(core, holder, .here, timeout)
+      guard !core.isHeldUp, tryAcquire(core, holder, HolderBlock(core), .here) else {
+        try acquireSlowly(core, holder, HolderFrame.here.notingAccess(of: core), timeout)
         return holder
       }
       return holder
@@ -62,7 +66,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   @usableFromInline
   nonisolated(nonsending) final func acquire(timeout: Duration? = nil) async throws -> LockHolder {
     let holder = LockHolder.current
-    guard !Task.isCancelled, tryAcquire(holder, .none, .none) else {
+    guard !Task.isCancelled, tryAcquire(nil, holder, .none, .none) else {
       requireNotHeld(by: holder)
       try await acquireSlowly(holder, timeout)
       return holder
@@ -85,19 +89,34 @@ class MutexCore: Waitable, @unchecked Sendable {
   @usableFromInline
   final func acquireIfAvailable() -> LockHolder? {
     let (holder, block) = LockHolder.currentWithBlock
-    return tryAcquire(holder, block, .here) ? holder : nil
+    return tryAcquire(holder.coroutineID == nil ? nil : .current, holder, block, .here) ? holder : nil
   }
 
+  /// - Parameter core: the caller, if it is a coroutine.
   @inline(__always)
   private final func tryAcquire(  // litmus: lock-handover
-    _ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame
+    _ core: CoroutineCore?, _ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame
   ) -> Bool {
     let (taken, _) = word.compareExchange(
       expected: 0, desired: holder.word, successOrdering: .acquiring, failureOrdering: .relaxed)
     guard taken else { return false }
     holderBlock.store(block.address, ordering: .relaxed)
     holderFrame.store(frame.address, ordering: .relaxed)
+    if hasConditions.load(ordering: .relaxed) { noteAccess(frame, core) }
     return true
+  }
+
+  @inline(never)
+  private final func noteAccess(_ frame: HolderFrame, _ core: CoroutineCore?) {
+    let access = frame.access == HolderFrame.notNoted ? frame.notingAccess(of: core).access : frame.access
+    holderAccess.store(access, ordering: .relaxed)
+  }
+
+  /// Another holder's, or the caller's, where `lock` is held.
+  private final func note(_ block: HolderBlock, _ frame: HolderFrame) {
+    holderBlock.store(block.address, ordering: .relaxed)
+    holderFrame.store(frame.address, ordering: .relaxed)
+    holderAccess.store(frame.access, ordering: .relaxed)
   }
 
   /// The caller holds `lock`.
@@ -124,8 +143,7 @@ class MutexCore: Waitable, @unchecked Sendable {
         continue
       }
       guard case .take = step else { return false }
-      holderBlock.store(block.address, ordering: .relaxed)
-      holderFrame.store(frame.address, ordering: .relaxed)
+      note(block, frame)
       return true
     }
   }
@@ -142,7 +160,9 @@ class MutexCore: Waitable, @unchecked Sendable {
   }
 
   /// Where on a stack the mutex was taken. Ask only as the holder, or as code of the holder's coroutine or task.
-  final var frame: HolderFrame { HolderFrame(address: holderFrame.load(ordering: .relaxed)) }
+  final var frame: HolderFrame {
+    HolderFrame(address: holderFrame.load(ordering: .relaxed), access: holderAccess.load(ordering: .relaxed))
+  }
 
   // MARK: Unlocking
 
@@ -162,23 +182,23 @@ class MutexCore: Waitable, @unchecked Sendable {
       isHeld(by: holder),
       "\(label) is given back by a closure of withLock that does not hold it any more")
     let (next, nextHolder) = machine.unlock()
-    if let nextHolder {
-      holderBlock.store(nextHolder.pointee.block.address, ordering: .relaxed)
-      holderFrame.store(nextHolder.pointee.frame.address, ordering: .relaxed)
-    }
+    if let nextHolder { note(nextHolder.pointee.block, nextHolder.pointee.frame) }
     word.store(next, ordering: .releasing)  // litmus: lock-handover
     let waiter = nextHolder?.pointee.wait.waiter
     lock.unlock()
     waiter?.wake()
   }
 
-  // MARK: Locking again, for conditions
+  // MARK: For conditions
+
+  /// One was made. The present holder's accesses are not known.
+  final func noteCondition() { hasConditions.store(true, ordering: .relaxed) }
 
   /// Takes the mutex back for a coroutine that gave it up for a while: cancelled or not.
   ///
   /// - Parameter frame: that of before: the closure is the same, and may be further outwards than the wait.
   final func reacquire(_ core: CoroutineCore, _ holder: LockHolder, _ frame: HolderFrame) {
-    guard !tryAcquire(holder, HolderBlock(core), frame) else { return }
+    guard !tryAcquire(core, holder, HolderBlock(core), frame) else { return }
     let shield = CancellationRegion(of: core, isShield: true)
     defer { shield.close() }
     do { try acquireSlowly(core, holder, frame, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
@@ -186,7 +206,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   /// Takes the mutex back for a task.
   nonisolated(nonsending) final func reacquire(_ holder: LockHolder) async {
-    guard !tryAcquire(holder, .none, .none) else { return }
+    guard !tryAcquire(nil, holder, .none, .none) else { return }
     // In a task of its own, which is never cancelled.
     await Task<Void, Never>(executorPreference: preferredExecutor) {
       do { try await self.acquireSlowly(holder, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
