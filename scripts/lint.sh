@@ -85,7 +85,7 @@ fi
 
 # A `Task` runs in the pool whatever the trait says. Child tasks, which have the trait's executor, are held to the same. Their
 # bodies end where the indentation does.
-# BlockedThreadTests.swift does it on purpose: in processes of its own it looks for what is told.
+# BlockedThreadTests.swift does it on purpose: in processes of its own it looks for the warning.
 blocking=$(find Tests -name '*.swift' ! -name BlockedThreadTests.swift -exec awk '
   FNR == 1 { inside = 0 }
   { match($0, /^ */); indent = RLENGTH }

@@ -2,9 +2,9 @@
 
 // Whether a function is inside of `withObservationTracking`, of the module Observation.
 //
-// That notes in a thread-local where, on its stack, the list of what is read lies. A coroutine that suspends there leaves this
-// behind: what others read on the thread goes into its list, also when the list is gone. The library has few thread-locals, so each
-// of their words is looked at. Only programs in which it is loaded do so.
+// It notes in a thread-local where, on its stack, the list of what is read lies. A coroutine that suspends inside leaves the
+// note behind: what others read on the thread goes into that list, even when it is gone. The library has few thread-locals, so
+// each of their words is looked at. Only programs in which it is loaded do so.
 #include "inspection.h"
 #include "library_words.h"
 #include "swift_thread_state.h"

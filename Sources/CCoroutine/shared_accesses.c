@@ -7,7 +7,8 @@
 
 #include "swift_runtime.h"
 
-// One thread after another is a domain's. What orders them, such as a queue of Dispatch's, no sanitizer sees.
+// A domain runs on one thread after another. What orders these, such as a Dispatch queue, no sanitizer sees: so the functions
+// that touch a chain are not instrumented.
 
 // The accesses of one suspended coroutine, between two nodes that are none.
 struct left_accesses {

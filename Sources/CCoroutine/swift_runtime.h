@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What swift_thread_state.c and swift_thread_state_probe.c use of the Swift runtime: entry points that compiled Swift code calls,
-// and the layout of two kinds of list, which the probe verifies before anything relies on it.
+// What the files of this folder use of the Swift runtime: entry points that compiled Swift code calls, and the layout of two
+// kinds of list, which swift_thread_state_probe.c verifies before anything relies on it.
 #pragma once
 
 #include "swift_thread_state.h"
@@ -67,14 +67,14 @@ extern void swift_task_exitThreadLocalContext(uintptr_t state[2]) __attribute__(
 
 extern SWIFT_CC void *swift_task_getCurrent(void);
 
-// What the code runs on; without an identity it is no actor's.
+// The executor of the code that runs here; one without an identity is no actor's.
 struct executor {
   const void *identity;
   uintptr_t implementation;
 };
 extern SWIFT_CC struct executor swift_task_getCurrentExecutor(void);
 
-// What describes a job calls it: a number that no other task gets.
+// The number by which Swift's descriptions of jobs name a task. No other task gets it.
 extern SWIFT_CC uint64_t swift_task_getJobTaskId(void *task);
 
 // A task-local binding: an item of a list, newest first. `next` carries the item's kind in its low bits. A marker is
@@ -141,8 +141,8 @@ static inline size_t binding_value_offset(const void *type) {
   return (sizeof(struct binding) + mask) & ~mask;
 }
 
-// Two words of a thread: the exceptions that are being handled there, newest first, and how many were thrown and not caught yet,
-// in the lower half of a word.
+// Two words of a thread: the exceptions that are being handled there, newest first; and, in the lower half of the second, how
+// many were thrown and not caught yet.
 struct exceptions {
   uintptr_t caught;
   uintptr_t uncaught;

@@ -39,8 +39,8 @@
 context_asm_personality:
         movl    $8, %eax                // _URC_CONTINUE_UNWIND: a forced unwinding, as pthread_exit does, goes on
         movl    $3, %ecx                // _URC_FATAL_PHASE1_ERROR
-        testl   $1, %esi                // _UA_SEARCH_PHASE
-        cmovnzl %ecx, %eax
+        testl   $1, %esi                // _UA_SEARCH_PHASE: a handler is looked for
+        cmovnzl %ecx, %eax              // then the search ends here
         retq
         .cfi_endproc
         .size   context_asm_personality, . - context_asm_personality
@@ -67,7 +67,7 @@ context_asm_personality:
 context_asm_trampoline:
         nop                             // unwinders look up pc - 1: for a context that never ran it must be ours
         movq    %rdx, %rdi              // the first word becomes the entry function's argument
-        callq   *(%rsp)
+        callq   *(%rsp)                 // the entry function: `initialize` has left its address there
         ud2                             // the entry function must not return: there is nowhere to go
         .cfi_endproc
         .size   context_asm_trampoline, . - context_asm_trampoline

@@ -60,8 +60,8 @@ static const char *end_of_library(const char *base) {
 }
 
 void coroutine_system_keep_loaded(const void *code) {
-  // To look a library up takes the dynamic linker's lock, which may be held by a `dlopen` that waits for a thread of the runtime's:
-  // one of the library's constructors blocks for a coroutine. So it is done once, by the thread that begins the first of them.
+  // To look a library up takes the dynamic linker's lock. A `dlopen` may hold that while one of the library's constructors
+  // blocks for a coroutine. So it is done once, by the thread that begins the first of the runtime's, and not by these.
   if (is_kept(code)) return;
   struct kept_library *added = malloc(sizeof *added);
   if (added == NULL) return;

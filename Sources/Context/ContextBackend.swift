@@ -15,15 +15,15 @@
 ///   must be continued at most once for each time it was suspended. Continuing it on another thread is allowed; that
 ///   thread must have synchronised with the thread that suspended it. A switch to a destroyed context crashes, at
 ///   address 0 or by a trap; one to a context that runs is not detected.
-/// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point
-///   and vector registers included. The rounding mode, and which floating-point exceptions
-///   trap, belong to the thread: a switch leaves them alone, and what one side sets by `fesetround` or `feenableexcept` the
-///   other finds. (Boost does not see what a side changes in mxcsr alone.) So do thread-locals: `errno` must not be expected to survive, nor the address of a thread-local. Other
-///   modes of the thread must not differ between suspension and continuation, since some backends restore them: the signal
-///   mask (ucontext), flush-to-zero (ucontext, Boost).
+/// - **Registers.** Stack pointer, frame pointer, and every value of the code around the switch survive, floating-point and
+///   vector registers included. The rounding mode, and which floating-point exceptions trap, belong to the thread: a switch
+///   leaves them alone, and what one side sets by `fesetround` or `feenableexcept` the other finds. (Boost does not see what a
+///   side changes in mxcsr alone.) Thread-locals belong to it, too: neither `errno` nor the address of one may be expected to
+///   survive. Other modes of the thread must not differ between suspension and continuation, since some backends restore them:
+///   the signal mask (ucontext), flush-to-zero (ucontext, Boost).
 /// - **The stack.** `initialize` uses at most 256 bytes below the upper bound of `stack`, which must be a multiple of 16, and
-///   the entry function's frame begins there. The switch itself needs less than 256 bytes of stack. Nothing below the suspended stack pointer
-///   survives, but for the 128 bytes of red zone that the compiler itself uses.
+///   the entry function's frame begins there. The switch itself needs less than 256 bytes of stack. Nothing below the suspended
+///   stack pointer survives, but for the 128 bytes of red zone that the compiler itself uses.
 /// - **The word.** Each switch hands one word over: the continued side's `switchContext` returns it, together with the
 ///   context in which the side that left was saved, or the entry function gets it as its argument when the context runs
 ///   for the first time.

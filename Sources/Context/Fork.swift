@@ -21,11 +21,11 @@ package enum Fork {
   @inline(__always)
   package static var isAlone: Bool { count != 0 && coroutine_system_is_lonely_child() }
 
-  /// For a thread that waits for another thread's next step, which takes some instructions: ends the program where no thread will
-  /// take it.
+  /// For a thread that waits for another one's next step, which takes some instructions: ends the program in a child of `fork`
+  /// that does not have the other thread.
   ///
-  /// - Parameter waited: how many milliseconds it has waited, of its own time: not those for which the whole process stood still.
-  ///   After five seconds the step is taken for one of the parent's threads, although the child has others.
+  /// - Parameter waited: how many milliseconds it has waited, of its own time: not those for which the whole process stood
+  ///   still. After five seconds the other thread counts as one of the parent's, even if the child has threads of its own.
   @inline(__always)
   package static func requireAnotherThread(waited milliseconds: Int) {
     if count != 0, milliseconds > 5_000 || coroutine_system_is_lonely_child() { reportNoOtherThread() }

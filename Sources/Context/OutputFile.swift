@@ -2,9 +2,9 @@
 
 import CoroutineLibc
 
-/// Opens the files that debuggers and traces write. They show a program's data, often in a folder where others
-/// may write as well. A new file belongs to its owner alone; one that is there already keeps its mode. What another user has put
-/// in its place does not redirect the write to another file, nor get it, and does not block it.
+/// Opens the files that debuggers and traces write. They show a program's data, often in a folder where others may write as
+/// well. Only its owner may read a new file; one that is there already keeps its mode. What another user has put in its place
+/// neither gets the data, nor leads them to another file, nor blocks the writer.
 package enum OutputFile {
   /// Why a file was not opened.
   package struct Refusal: Error {
@@ -50,7 +50,7 @@ package enum OutputFile {
     return Refusal(operation: operation, code: code)
   }
 
-  /// In words what the kernel's number says badly.
+  /// In words, where the errno alone would mislead.
   private static func obstacle(at path: String, _ code: CInt) -> String {
     var status = stat()
     guard code == ELOOP || code == ENXIO, lstat(path, &status) == 0 else { return "" }

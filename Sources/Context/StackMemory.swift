@@ -21,8 +21,7 @@ package struct StackMemory: Sendable {
 
   package var protect: @Sendable (_ range: UnsafeMutableRawBufferPointer, _ protection: CInt) throws(Failure) -> Void
 
-  /// `madvise` on each of the ranges, in order. Calls with the number of ranges done, and the errno that kept it from
-  /// doing more, or 0.
+  /// `madvise` on each of the ranges, in order. Returns how many are done, and the errno that kept it from doing more, or 0.
   package var advise: @Sendable (_ ranges: UnsafeBufferPointer<iovec>, _ advice: CInt) -> (done: Int, code: CInt)
 
   /// How many memory mappings the process has, or nil where that cannot be read.

@@ -115,7 +115,7 @@ extension StackPool {
     }
   }
 
-  /// How many stacks' pages are being given back at this moment.
+  /// How many stacks' pages are being given back at this moment. For tests.
   package var trimmingCount: Int { lock.withLock { idle.pointee.trimming } }
 
   /// How many stacks are in use.

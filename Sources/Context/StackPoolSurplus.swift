@@ -8,9 +8,9 @@ import Synchronization
 /// are all clean. The pool keeps it because the program may need it again at once, and gives it up when a while has
 /// passed without that. A thread does so, which exists as long as there is a surplus.
 ///
-/// Where the stacks were very many, what their owners had in `malloc` follows when that thread is done, ten seconds after it began
-/// or later: coroutines take some 370 bytes each, and glibc would keep them for ever. It locks a heap meanwhile, so it is done
-/// once for all of them, and not for less than makes a difference.
+/// Where the stacks were very many, that thread also gives back, at its end, ten seconds or more after it began, what their
+/// owners had in `malloc`: coroutines take some 370 bytes each, which glibc would keep for ever. That locks a heap meanwhile,
+/// so it is done once for all of them, and only where it makes a difference.
 extension StackPool {
   /// Called without a lock.
   func startDecayIfNeeded() {

@@ -72,7 +72,7 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - count: how many at most, of which one call gives a MiB at most; 1 or more: traps.
+  ///   - count: how many at most, of which one call gives a MiB at most; 1 or more: traps otherwise.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Returns: the bytes, one at least; `nil`: the stream has ended.
   /// - Throws: `TimeoutError`, `CancellationError`, and has read nothing; `DescriptorClosed`; `StreamInUse`; `IOError`.
@@ -89,7 +89,7 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - count: how many; not negative: traps.
+  ///   - count: how many; not negative: traps otherwise.
   ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Throws: `UnexpectedEndOfStream`, with the bytes that had come; `TimeoutError`, `CancellationError`: bytes that
   ///   had come are not lost, the next read begins with them; `DescriptorClosed`; `StreamInUse`; `IOError`.
@@ -106,7 +106,7 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - limit: how many bytes may come. Not negative: traps.
+  ///   - limit: how many bytes may come. Not negative: traps otherwise.
   ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Throws: `StreamTooLong`; `TimeoutError`, `CancellationError`; `IOError`: bytes that had come are not lost, the next read
   ///   begins with them. `DescriptorClosed`; `StreamInUse`.
@@ -158,7 +158,7 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - limit: how many bytes a line may have. Not negative: traps.
+  ///   - limit: how many bytes a line may have. Not negative: traps otherwise.
   ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Returns: the line, its bytes taken for UTF-8 and repaired where they are not; `nil`: the stream has ended.
   /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: bytes that had come are not
@@ -178,7 +178,7 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - limit: how many bytes a line may have. Not negative: traps.
+  ///   - limit: how many bytes a line may have. Not negative: traps otherwise.
   ///   - timeout: how long each may take; `nil`: without a limit.
   public func lines(limit: Int = 65_536, timeout: Duration? = nil) -> ByteStreamLines {
     requireLineLimit(limit)
@@ -193,10 +193,10 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - delimiter: one byte or more: traps.
+  ///   - delimiter: one byte or more: traps otherwise.
   ///   - strippingDelimiter: whether the result is without it. With `false` the last part shows by that whether the stream was cut
   ///     off in it.
-  ///   - limit: how many bytes there may be before the delimiter. Not negative: traps.
+  ///   - limit: how many bytes there may be before the delimiter. Not negative: traps otherwise.
   ///   - timeout: how long all of it may take; zero or less: only bytes that are there; `nil`: without a limit.
   /// - Returns: the bytes before the delimiter, none if it comes at once; `nil`: the stream has ended.
   /// - Throws: `LineTooLong`, and has read nothing; `TimeoutError`, `CancellationError`: bytes that had come are not
@@ -236,9 +236,9 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - delimiter: one byte or more: traps.
+  ///   - delimiter: one byte or more: traps otherwise.
   ///   - strippingDelimiter: whether they are without it.
-  ///   - limit: how many bytes a part may have before its delimiter. Not negative: traps.
+  ///   - limit: how many bytes a part may have before its delimiter. Not negative: traps otherwise.
   ///   - timeout: how long each may take; `nil`: without a limit.
   public func parts(
     until delimiter: some Collection<UInt8>, strippingDelimiter: Bool = true, limit: Int = 65_536,
@@ -258,7 +258,7 @@ extension ReadableByteStream {
   /// ```
   ///
   /// - Parameters:
-  ///   - count: how many; 1 or more: traps.
+  ///   - count: how many; 1 or more: traps otherwise.
   ///   - timeout: how long each may take; `nil`: without a limit.
   public func chunks(of count: Int, timeout: Duration? = nil) -> ByteStreamChunks {
     requireChunkSize(count)

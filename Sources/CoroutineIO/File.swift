@@ -52,7 +52,7 @@ public final class File: HiddenFromMirrors, Sendable {
   ///   - path: absolute, or from the process's current folder.
   ///   - access: what it is opened for.
   ///   - creation: whether it is made.
-  ///   - truncates: whether it loses its content. Only for a file that is opened for writing: traps.
+  ///   - truncates: whether it loses its content. Only for a file that is opened for writing: traps otherwise.
   ///   - permissions: of a file that is made, less the process's `umask`.
   /// - Throws: `IOError`, such as `ENOENT`; with `ESPIPE` if it is no regular file (a socket, a FIFO, a terminal: wait
   ///   for those with a `Descriptor`). `CancellationError`.
@@ -83,8 +83,8 @@ public final class File: HiddenFromMirrors, Sendable {
   /// Reads up to a number of bytes, from an offset on.
   ///
   /// - Parameters:
-  ///   - count: how many at most; not negative: traps.
-  ///   - offset: where from, in bytes; not negative: traps.
+  ///   - count: how many at most; not negative: traps otherwise.
+  ///   - offset: where from, in bytes; not negative: traps otherwise.
   /// - Returns: the bytes; fewer than `count` only where the file ends.
   /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
@@ -104,7 +104,7 @@ public final class File: HiddenFromMirrors, Sendable {
   ///
   /// - Parameters:
   ///   - bytes: the bytes to write.
-  ///   - offset: where to, in bytes; not negative: traps.
+  ///   - offset: where to, in bytes; not negative: traps otherwise.
   /// - Throws: `IOError`; `PartialWrite` if the disk became full in the middle; `DescriptorClosed`, `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public func write(_ bytes: [UInt8], at offset: Int64) throws {
@@ -146,7 +146,7 @@ public final class File: HiddenFromMirrors, Sendable {
     }
   }
 
-  /// Cuts it off, or fills it with zeros, so that it has this many bytes; not negative: traps.
+  /// Cuts it off, or fills it with zeros, so that it has this many bytes; not negative: traps otherwise.
   ///
   /// - Throws: `IOError`, `DescriptorClosed`, `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
@@ -175,8 +175,8 @@ public final class File: HiddenFromMirrors, Sendable {
   /// ```
   ///
   /// - Parameters:
-  ///   - count: how many; 1 or more: traps.
-  ///   - offset: of the first; not negative: traps.
+  ///   - count: how many; 1 or more: traps otherwise.
+  ///   - offset: of the first; not negative: traps otherwise.
   public func chunks(of count: Int = 65_536, from offset: Int64 = 0) -> FileChunks {
     require(
       count > 0 && offset >= 0, "chunks of \(count) bytes from \(offset) on: give one byte or more, and an offset")

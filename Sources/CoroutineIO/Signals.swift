@@ -32,7 +32,7 @@ public enum Signals {
   /// Callable from any thread.
   ///
   /// - Parameter numbers: not SIGKILL and SIGSTOP, which can't be caught, nor those after which the program can't go on
-  ///   where it is (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): traps.
+  ///   where it is (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS): traps otherwise.
   /// - Throws: `IOError`: EINVAL if a number is no signal's; EMFILE if there is no descriptor left; ECHILD in a child by `fork`
   ///   of a process that has received signals in this way.
   public static func received(_ numbers: Int32...) throws -> Channel<Int32> {

@@ -265,7 +265,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
     return count > 0
   }
 
-  /// How much memory the bytes read ahead have. By the reader.
+  /// How much memory the bytes read ahead have. By the reader; for tests.
   var readAheadCapacity: Int { buffer.capacity }
 
   /// Takes the bytes that have come. (`recv` spares sockets the layer of files: a thirtieth of a request of HTTP.)

@@ -110,7 +110,7 @@ public struct UDPSocket: Sendable {
   /// Receives a datagram; suspends until there is one.
   ///
   /// - Parameters:
-  ///   - count: how many bytes at most; not negative: traps. The bytes behind those are lost; the datagram says so.
+  ///   - count: how many bytes at most; not negative: traps otherwise. The bytes behind those are lost; the datagram says so.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, `CancellationError`, and has received nothing; `DescriptorClosed`; `IOError`.
   /// - Precondition: called inside a coroutine: traps elsewhere.

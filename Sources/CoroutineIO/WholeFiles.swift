@@ -14,7 +14,7 @@ extension File {
   /// - Parameters:
   ///   - path: absolute, or from the process's current folder.
   ///   - limit: how many bytes it may have. A file of strangers needs one: a file with holes has as many as its maker likes. Not
-  ///     negative: traps.
+  ///     negative: traps otherwise.
   /// - Throws: `StreamTooLong`; `IOError`, as `init(opening:)`; `CancellationError`.
   @available(*, noasync, message: "in async code use 'try await blocking { … }'")
   public static func contents(of path: String, limit: Int = .max) throws -> [UInt8] {

@@ -74,7 +74,7 @@
     /// In a coroutine NIO's would block the thread of all the others: on an event loop it ends the program, on a pool it
     /// takes a thread of it, or all of them. What other modules call that do not import this one is NIO's still. As it
     /// suspends, no lock of the system's may be held around it.
-    // A property, since Swift prefers those to methods of the same name.
+    // A property, since Swift prefers those to methods of the same name. A function with NIO's parameters would be ambiguous.
     @available(*, noasync, message: "it blocks where no coroutine runs; prefer 'await' and get()")
     public var wait: EventLoopFutureWait<Value> { EventLoopFutureWait(future: self) }
   }

@@ -27,7 +27,7 @@
     ///   - logger: what logs them.
     ///   - queueLimit: how late a turn may begin without a warning.
     ///   - interval: at most one warning in this time; it says how many were left out.
-    /// - Precondition: neither is negative: traps.
+    /// - Precondition: neither is negative: traps otherwise.
     public init(_ logger: Logger, queueLimit: Duration, interval: Duration = .seconds(1)) {
       self.logger = logger
       limit = Self.nanoseconds(queueLimit)

@@ -33,7 +33,7 @@ import Coroutine
 ///   - options: what a schedule may decide, and how long a run may take.
 ///   - body: makes all that it needs anew: it is called for each run.
 /// - Throws: `ScheduleFailure`, with the shortest schedule that was found to fail in this way.
-/// - Precondition: not called inside a coroutine: traps.
+/// - Precondition: not called inside a coroutine: traps otherwise.
 /// - Complexity: the runs share nothing; each takes about as long as its operations, and some microseconds a decision.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await'")
@@ -70,7 +70,7 @@ public func explore(
 ///   - options: those of the exploration, for all else: which errors are expected, and how many turns the run may take.
 ///   - body: the exploration's.
 /// - Throws: `ScheduleFailure`; `ForeignSchedule` if the schedule is not one of this body.
-/// - Precondition: `schedule` is the text of one; not called inside a coroutine: traps.
+/// - Precondition: `schedule` is the text of one; not called inside a coroutine: traps otherwise.
 @_disfavoredOverload @available(*, noasync, message: "use 'await'")
 public func replay(
   _ schedule: String, options: ExplorationOptions = ExplorationOptions(), _ body: @escaping () throws -> Void

@@ -45,8 +45,9 @@ import Synchronization
 ///   - body: what is tested.
 /// - Returns: what the body returned.
 /// - Throws: what the body threw; `ScheduleFailure` if it comes to no end, if an error is lost, or coroutines are left over.
-/// - Precondition: not called inside a coroutine: traps. A body that ignores its cancel, at the end of a test that has failed, is not
-///   inside an access to a variable, such as a call of `sort`: ends the program, since that variable may be the caller's.
+/// - Precondition: not called inside a coroutine: traps otherwise. A body that ignores its cancel, at the end of a test that
+///   has failed, is not inside an access to a variable, such as a call of `sort`: ends the program, since that variable may be
+///   the caller's.
 @discardableResult
 @_disfavoredOverload @available(*, noasync, message: "use 'await'")
 public func runTest<Result>(

@@ -51,7 +51,7 @@ public final class CoroutineTrace: Sendable {
   /// Only a regular file, or `/dev/null`, and no symbolic link.
   ///
   /// - Throws: `CoroutineTraceError` if the file can't be written, the system refuses a thread, or another trace is under way.
-  /// - Precondition: `options.eventsPerThread` is at least 16: traps.
+  /// - Precondition: `options.eventsPerThread` is at least 16: traps otherwise.
   public static func start(to path: String, options: Options = Options()) throws -> CoroutineTrace {
     guard options.eventsPerThread >= 16 else {
       fatalError("eventsPerThread is \(options.eventsPerThread): a trace's buffer has to be for 16 events at least")

@@ -24,7 +24,7 @@ enum coroutine_thread_look {
 // The call that a thread is blocked in.
 enum coroutine_thread_look coroutine_blocked_call_of(pid_t thread, struct coroutine_blocked_call *call);
 
-// The call that a thread is blocked in whose stack pointer is in that range: of the calls of all threads, so not quick.
+// The call of the blocked thread whose stack pointer lies in that range. Looks at all threads, so it is not quick.
 bool coroutine_blocked_call_on(uintptr_t bottom, uintptr_t top, struct coroutine_blocked_call *call);
 
 // NULL for a call that is not known to block for long.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Functions of glibc for threads that need the GNU extensions, which swiftc does not ask for.
+// What Swift can't ask of a thread: of glibc by its GNU extensions, of Dispatch, of the concurrency runtime.
 #pragma once
 
 #include <stdint.h>
@@ -17,8 +17,8 @@ _Bool coroutine_is_only_thread(void);
 // Whether the calling thread is the one that the process began with.
 _Bool coroutine_is_main_thread(void);
 
-// The calling thread's number, which no other thread of the process has or gets, as it may an ended one's `pthread_t`. Not 0.
+// The calling thread's number: not 0, and never used again in the process, unlike a `pthread_t`.
 uint64_t coroutine_thread_number(void);
 
-// The number of the task that runs here, which no other task has or gets; 0: there is none.
+// The number of the task that runs here, never used again; 0: there is none.
 uint64_t coroutine_task_number(void);

@@ -14,14 +14,14 @@ static inline __attribute__((always_inline)) void *coroutine_worker(void) { retu
 // By a thread that begins or ceases to be a worker.
 static inline void coroutine_set_worker(void *worker) { coroutine_worker_slot_store(worker); }
 
-// Before a thread begins that will run coroutines, by the thread that begins it: that may be inside of a `dlopen`, whose lock the new
-// one could not get. All calls but the first do nothing.
+// Makes what the functions below need. By the thread that is about to begin one that will run coroutines: it may be inside of a
+// `dlopen`, whose lock the new one could not get. All calls but the first do nothing.
 void coroutine_make_thread_keys(void);
 
-// Between these two, both by a pool's thread, it does not end unseen: `lost` is called on it should it call pthread_exit.
+// By a pool's thread, when it begins and before it returns. If it ends in between, by pthread_exit, `lost` is called on it.
 void coroutine_pool_thread_begins(void (*lost)(void));
 void coroutine_pool_thread_returns(void);
 
-// A thread that is no pool's, such as a queue's or the program's own, calls this before it runs coroutines. It does so again and
-// again: all calls but the first do nothing. `lost` is called on the thread should it ever end inside of a coroutine.
+// By a thread that is no pool's, such as a queue's or the program's own, each time before it runs coroutines: all calls but the
+// first do nothing. Should it ever end inside of a coroutine, `lost` is called on it.
 void coroutine_thread_runs_coroutines(void (*lost)(void));

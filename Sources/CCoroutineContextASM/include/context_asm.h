@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A machine context and the switch between two of them, in assembly: one header per architecture, the same names in
-// each (`struct context_asm`, `context_asm_initialize`, `_switch`, `_registers`, `_layout`, `_destroy`), and this ladder.
+// A machine context and the switch between two of them, in assembly: one header per architecture, with the same names
+// (`struct context_asm`, `context_asm_initialize`, `_switch`, `_registers`, `_destroy`; for two that lie side by side
+// `_enter`, `_leave`, `_pass`), and this file, which includes the right one, and has `_layout`.
 //
 // The contract is that of `ContextBackend` in the module Context. In short:
 //   - a context is a record of a few words in memory that the caller owns; it holds registers while it is suspended;

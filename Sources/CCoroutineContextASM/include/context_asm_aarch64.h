@@ -163,17 +163,17 @@ static inline __attribute__((always_inline)) void context_asm_pass(struct contex
   register struct context_asm *x2 __asm__("x2") = to;
   register uintptr_t *x3 __asm__("x3") = address;
   __asm__ volatile(
-      "adr x16, 1f\n\t"
-      "mov x17, sp\n\t"
-      "stp x29, x16, [x1]\n\t"
-      "stp x17, x19, [x1, #16]\n\t"
-      "ldp x29, x16, [x2]\n\t"
-      "ldp x17, x19, [x2, #16]\n\t"
-      "mov sp, x17\n\t"
+      "adr x16, 1f\n\t"               // where the first goes on
+      "mov x17, sp\n\t"               // (sp itself cannot be stored)
+      "stp x29, x16, [x1]\n\t"        // save it in from[0]: fp, pc,
+      "stp x17, x19, [x1, #16]\n\t"   //   sp, base
+      "ldp x29, x16, [x2]\n\t"        // take the second's fp out of to[0],
+      "ldp x17, x19, [x2, #16]\n\t"   //   its base
+      "mov sp, x17\n\t"               // and its stack, in one instruction
       "stlr x0, [x3]\n\t"  // seen by others after the stores before it; litmus: switch-state
-      "br x16\n"
-      "1:\n\t"
-      "hint #36\n\t"
+      "br x16\n"                      // no word travels: x0 is any
+      "1:\n\t"                        // it was entered again, or by `pass`
+      "hint #36\n\t"                  // bti j, as in `context_asm_switch_marked`
       : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3)
       :
       : CONTEXT_ASM_CLOBBERS);

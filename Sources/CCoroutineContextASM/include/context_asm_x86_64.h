@@ -104,21 +104,21 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
   return (struct context_asm_arrival){word, from, 0};
 }
 
-// The same from `pair[1]` to `pair[0]`, into the coroutine that this belongs to. One register says both addresses, and
-// brings them back: the code around the switch has none to keep in memory meanwhile.
+// The same from `pair[1]` to `pair[0]`, into the coroutine that `pair[0]` belongs to. One register has both addresses, and
+// comes back with those of the coroutine that leaves: the code around the switch need not keep any in memory meanwhile.
 static inline __attribute__((always_inline)) struct context_asm_arrival context_asm_enter(struct context_asm *pair,
                                                                                           uintptr_t word) {
   uintptr_t mark;
   __asm__ volatile(
-      "leaq 1f(%%rip), %%rax\n\t"
-      "movq %%rbp, 24(%%rdi)\n\t"
-      "movq %%rax, 32(%%rdi)\n\t"
-      "movq %%rsp, 40(%%rdi)\n\t"
-      "movq 0(%%rdi), %%rbp\n\t"
-      "movq 16(%%rdi), %%rsp\n\t"
-      "jmpq *8(%%rdi)\n\t"
-      ".p2align 6\n"  // never run: where in a line a consumer's loop goes on makes 7% of a generator's element
-      "1:\n\t"  // the coroutine left by `pair[0]`: rdi is the same again, and rsi its mark
+      "leaq 1f(%%rip), %%rax\n\t"  // where the resumer goes on
+      "movq %%rbp, 24(%%rdi)\n\t"  // save it in pair[1]: fp,
+      "movq %%rax, 32(%%rdi)\n\t"  //   pc,
+      "movq %%rsp, 40(%%rdi)\n\t"  //   sp
+      "movq 0(%%rdi), %%rbp\n\t"   // take the coroutine's fp out of pair[0]
+      "movq 16(%%rdi), %%rsp\n\t"  // and its stack, in one instruction
+      "jmpq *8(%%rdi)\n\t"         // the word travels in rdx
+      ".p2align 6\n"               // padding, never run: a consumer's loop goes on in a new line, 7% of an element
+      "1:\n\t"                     // it was left: rdi is the pair that was (another one after `pass`), rsi the mark
       : "+D"(pair), "+d"(word), "=S"(mark)
       :
       : CONTEXT_ASM_CLOBBERS);
@@ -128,17 +128,17 @@ static inline __attribute__((always_inline)) struct context_asm_arrival context_
 // And from `pair[0]` to `pair[1]`, back to the resumer, with a mark in addition to the word.
 static inline __attribute__((always_inline)) uintptr_t context_asm_leave(struct context_asm *pair, uintptr_t word,
                                                                          uintptr_t mark) {
-  // Loaded by the compiler, which then has it for a caller that asks whether there is a resumer.
+  // Loaded in C: a caller that has just tested whether there is a resumer has it in a register.
   uintptr_t pc = pair[1].pc;
   __asm__ volatile(
-      "leaq 1f(%%rip), %%rax\n\t"
-      "movq %%rbp, 0(%%rdi)\n\t"
-      "movq %%rax, 8(%%rdi)\n\t"
-      "movq %%rsp, 16(%%rdi)\n\t"
-      "movq 24(%%rdi), %%rbp\n\t"
-      "movq 40(%%rdi), %%rsp\n\t"
-      "jmpq *%%rcx\n"
-      "1:\n\t"
+      "leaq 1f(%%rip), %%rax\n\t"  // where the coroutine goes on
+      "movq %%rbp, 0(%%rdi)\n\t"   // save it in pair[0]: fp,
+      "movq %%rax, 8(%%rdi)\n\t"   //   pc,
+      "movq %%rsp, 16(%%rdi)\n\t"  //   sp
+      "movq 24(%%rdi), %%rbp\n\t"  // take the resumer's fp out of pair[1]
+      "movq 40(%%rdi), %%rsp\n\t"  // and its stack, in one instruction
+      "jmpq *%%rcx\n"              // the word travels in rdx, the mark in rsi
+      "1:\n\t"                     // it was entered again, or by `pass`: rdx is the word
       : "+D"(pair), "+d"(word), "+S"(mark), "+c"(pc)
       :
       : CONTEXT_ASM_CLOBBERS_BUT_RCX);
@@ -155,15 +155,15 @@ static inline __attribute__((always_inline)) void context_asm_pass(struct contex
   from[1].pc = 0;
   register uintptr_t r8 __asm__("r8") = value;
   __asm__ volatile(
-      "leaq 1f(%%rip), %%rax\n\t"
-      "movq %%rbp, 0(%%rdi)\n\t"
-      "movq %%rax, 8(%%rdi)\n\t"
-      "movq %%rsp, 16(%%rdi)\n\t"
-      "movq 0(%%rsi), %%rbp\n\t"
-      "movq 16(%%rsi), %%rsp\n\t"
-      "movq %%r8, (%%rcx)\n\t"  // seen by others after the stores before it, as any store is; litmus: switch-state
-      "jmpq *8(%%rsi)\n"
-      "1:\n\t"
+      "leaq 1f(%%rip), %%rax\n\t"  // where the first goes on
+      "movq %%rbp, 0(%%rdi)\n\t"   // save it in from[0]: fp,
+      "movq %%rax, 8(%%rdi)\n\t"   //   pc,
+      "movq %%rsp, 16(%%rdi)\n\t"  //   sp
+      "movq 0(%%rsi), %%rbp\n\t"   // take the second's fp out of to[0]
+      "movq 16(%%rsi), %%rsp\n\t"  // and its stack, in one instruction
+      "movq %%r8, (%%rcx)\n\t"     // seen by others after the stores before it, as any store is; litmus: switch-state
+      "jmpq *8(%%rsi)\n"           // no word travels: rdx is any
+      "1:\n\t"                     // it was entered again, or by `pass`
       : "+D"(from), "+S"(to), "+c"(address), "+r"(r8)
       :
       : "rdx", CONTEXT_ASM_CLOBBERS_BUT_RCX_AND_R8);

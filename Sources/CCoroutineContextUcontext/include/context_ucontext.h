@@ -31,8 +31,8 @@ struct context_ucontext_arrival {
   struct context_ucontext *departed;
 };
 
-// swapcontext saves mxcsr and the x87 control word, or fpcr, and takes over those of the side that it continues: that side
-// gets the thread's, which are the contract's.
+// swapcontext saves mxcsr and the x87 control word, or fpcr, and restores those of the side that it continues. By the contract
+// they are the thread's: so that side gets the thread's first.
 void context_ucontext_keep_rounding(struct context_ucontext *to);
 
 // Saves the running side in `from`, goes on where `to` was suspended, and hands `word` over. Returns when another side

@@ -56,8 +56,8 @@ int coroutine_io_eventfd_clear(int descriptor);
 /// before.
 int coroutine_io_adopt(int descriptor);
 
-// A descriptor of the process's standard input or output (`number`) that does not block, where the others that share it go on to.
-// A negated errno if it fails.
+/// Another descriptor of the process's standard input or output (`number`), which does not block, while it goes on to block for
+/// others that share it. A negated errno if it fails.
 int coroutine_io_open_standard(int number, int mode);
 
 /// Whether a descriptor can be read from, or written to, without waiting: also at its end, with an error, and where the kernel

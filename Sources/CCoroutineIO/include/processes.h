@@ -10,10 +10,10 @@
 // A pipe whose ends block, are closed by exec, and are none of the numbers 0, 1, 2. -1 with `errno`.
 int coroutine_io_blocking_pipe(int ends[2]);
 
-// Starts a program, searched in PATH if its name has no slash, with `files` as its descriptors 0, 1, 2 (-1: the caller's
-// own one; 1 for the last: what has become of the second) and no other, and with an environment (NULL: the caller's). No
-// signal is blocked or ignored in it. It joins a group of processes: -1 for the caller's, 0 for a new one; or begins a
-// session. Returns the process, or a negated errno.
+// Starts a program, searched in PATH if its name has no slash, with `files` as its descriptors 0, 1, 2 (-1: the caller's; the
+// last may be 1: the same as the second) and no other, and with an environment (NULL: the caller's). No signal is blocked or
+// ignored in it. It joins a group of processes (-1: the caller's, 0: a new one), or begins a session. Returns the process, or
+// a negated errno.
 pid_t coroutine_io_spawn(
     const char *program, char *const arguments[], char *const environment[], const char *directory, const int files[3],
     pid_t group, bool is_session);

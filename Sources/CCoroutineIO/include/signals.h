@@ -14,8 +14,8 @@ int coroutine_io_signal_catch(int number);
 // Lets a signal do again what it did before `catch`.
 void coroutine_io_signal_release(int number);
 
-// Whether a signal has come since the last call: 0: none; 1: one has; 2: one that was not caught, as other code that had saved
-// the handler has put it back.
+// 0: the signal has not come since the last call; 1: it has; 2: it has, though it was not caught: other code had saved the
+// handler, and has put it back.
 int coroutine_io_signal_take(int number);
 
 // Sends it to the own process.

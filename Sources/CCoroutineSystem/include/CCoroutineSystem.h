@@ -36,7 +36,8 @@ enum {
 /// A thread, as a word: C libraries differ in what `pthread_t` is.
 typedef uintptr_t coroutine_system_thread;
 
-/// A thread to be joined; one that is not, with a stack of the usual size, or of another. 0, or an errno.
+/// Each starts a thread: one to be joined; a detached one; a detached one with a stack of another size than the usual. 0, or an
+/// errno.
 int coroutine_system_create_thread(coroutine_system_thread *_Nonnull thread,
                                    void *_Nullable (*_Nonnull body)(void *_Nullable), void *_Nullable argument);
 int coroutine_system_start_thread(void *_Nullable (*_Nonnull body)(void *_Nullable), void *_Nullable argument);
@@ -47,13 +48,12 @@ int coroutine_system_start_thread_on(size_t stack_size, void *_Nullable (*_Nonnu
 /// known to what may call it later than that: a thread, a signal's handler.
 void coroutine_system_keep_loaded(const void *_Nonnull code);
 
-/// A key of a thread's own, whose destructor may run after the library would have been closed, which it therefore is not. 0, or
-/// an errno.
+/// A key of thread-locals. Its destructor may run at any later time, so the library stays loaded. 0, or an errno.
 int coroutine_system_create_key(pthread_key_t *_Nonnull key, void (*_Nonnull at_end)(void *_Nullable));
 
 void coroutine_system_join_thread(coroutine_system_thread thread);
 
-/// The calling one.
+/// The calling thread.
 coroutine_system_thread coroutine_system_own_thread(void);
 
 /// For tests: the next `count` calls of the functions that begin a thread are refused with EAGAIN.

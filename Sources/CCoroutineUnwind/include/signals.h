@@ -9,8 +9,8 @@
 
 // MARK: A dump on a signal
 
-// Lets `signal` write its index among those asked for to a pipe. Returns that index; -1 if there is room for none (of 8), or
-// the system refuses: errno says why.
+// From here on `signal` writes its index, which is returned, to a pipe. -1 if there are 8 already, or the system refuses: errno
+// says why.
 int coroutine_signals_notify(int signal);
 
 // Waits for the next signal, and returns its index. -1 after an unexpected error. From here on the calling thread takes

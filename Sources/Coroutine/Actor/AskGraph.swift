@@ -21,7 +21,7 @@ import Context
 @usableFromInline
 enum AskGraph {
   private static let lock = Lock()
-  /// An actor of a child of `fork` asks another one of it.
+  /// In a child of `fork` actors may ask each other.
   private static let isLockFreeInChildren: Void = lock.keepFreeInChildren()
 
   /// An actor, which runs, begins to wait for another one's answer; perhaps for several, one call for each.

@@ -156,8 +156,8 @@ extension MessageActor {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: as `tell(_:timeout:)`.
-  /// - Precondition: not called inside a coroutine: traps; and does not have to wait on the only thread on which the actor runs,
-  ///   as the main thread is for an actor on the main queue: traps.
+  /// - Precondition: not called inside a coroutine: traps otherwise; and does not have to wait on the only thread on which the
+  ///   actor runs, as the main thread is for an actor on the main queue: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await tell()' in async code")
   public func tellBlocking(
@@ -222,7 +222,7 @@ extension MessageActor {
   /// Parameters and errors are those of `ask(timeout:_:)`.
   ///
   /// - Precondition: not called inside a coroutine, nor on the only thread that could run the actor (such as the main
-  ///   thread, for an actor of the main queue): traps.
+  ///   thread, for an actor of the main queue): traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await ask()' in async code")
   public func askBlocking<Value: Sendable>(
@@ -254,7 +254,7 @@ extension MessageActor {
   ///
   /// - Throws: what the actor failed with; `CancellationError` if the caller is cancelled. That the actor was cancelled is no
   ///   error.
-  /// - Precondition: called inside a coroutine, and not by the actor itself: traps.
+  /// - Precondition: called inside a coroutine, and not by the actor itself: traps otherwise.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
     _ = CoroutineCore.running(for: "MessageActor.join()")
@@ -277,7 +277,7 @@ extension MessageActor {
   ///   - line: the caller's, for messages.
   /// - Throws: what the actor failed with.
   /// - Precondition: not called inside a coroutine, nor on the only thread that could run the actor (such as the main
-  ///   thread, for an actor of the main queue): traps.
+  ///   thread, for an actor of the main queue): traps otherwise.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking(file: StaticString = #fileID, line: UInt = #line) throws {
     try storage.coroutine.blockUntilEnd(at: BlockingCall("joinBlocking()", file, line)).check()

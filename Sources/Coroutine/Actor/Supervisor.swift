@@ -58,7 +58,7 @@ public struct Supervisor: Sendable {
   /// Stops the actors one after another, the last one first, and waits for each. Suspends the calling coroutine, cancelled
   /// or not.
   ///
-  /// - Precondition: called inside a coroutine, and not by one of the actors: traps.
+  /// - Precondition: called inside a coroutine, and not by one of the actors: traps otherwise.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func stop() {
     _ = CoroutineCore.running(for: "Supervisor.stop()")

@@ -61,8 +61,8 @@ public final class BlockingPool: Sendable {
   /// A pool without threads: they come with the work.
   ///
   /// - Parameters:
-  ///   - threadLimit: how many threads at a time, at least 1: traps.
-  ///   - idleTime: how long a thread stays without work; not negative: traps.
+  ///   - threadLimit: how many threads at a time, at least 1: traps otherwise.
+  ///   - idleTime: how long a thread stays without work; not negative: traps otherwise.
   ///   - name: for messages.
   public convenience init(threadLimit: Int, idleTime: Duration = .seconds(10), name: String = "a BlockingPool") {
     self.init(threadLimit: threadLimit, idleTime: idleTime, name: name, standstillTime: .seconds(5))
@@ -80,7 +80,7 @@ public final class BlockingPool: Sendable {
   /// How many threads work at a time, at most. May be changed at any time; threads beyond a lower limit end when they have
   /// done what they do, or have been idle for long enough.
   ///
-  /// - Precondition: at least 1: traps.
+  /// - Precondition: at least 1: traps otherwise.
   public var threadLimit: Int {
     get { lock.withLock { machine.limit } }
     set {
@@ -96,7 +96,7 @@ public final class BlockingPool: Sendable {
 
   /// How long a thread stays without work. May be changed at any time; applies to threads that run out of work after that.
   ///
-  /// - Precondition: not negative: traps.
+  /// - Precondition: not negative: traps otherwise.
   public var idleTime: Duration {
     get { lock.withLock { timeout } }
     set {
@@ -108,7 +108,7 @@ public final class BlockingPool: Sendable {
   /// How many threads it has now.
   public var threadCount: Int { lock.withLock { machine.threads } }
 
-  /// For how much work no thread is free; some of it may have been cancelled.
+  /// For how much work no thread is free; some of it may have been cancelled. For tests.
   var waitingCount: Int { lock.withLock { machine.waiting.count } }
 
   private static func check(_ limit: Int) {

@@ -35,8 +35,9 @@ public struct BroadcastChannel<Element: Sendable>: Sendable {
   /// An open channel.
   ///
   /// - Parameters:
-  ///   - capacity: how many elements a receiver may be behind. At least 1: traps.
-  ///   - replay: how many of the last elements a new subscription gets. Not negative, nor more than `capacity`: traps.
+  ///   - capacity: how many elements a receiver may be behind. At least 1: traps otherwise.
+  ///   - replay: how many of the last elements a new subscription gets. Not negative, nor more than `capacity`: traps
+  ///     otherwise.
   ///   - overflow: what happens when a receiver is that far behind.
   ///   - name: for backtraces and messages.
   public init(

@@ -51,7 +51,7 @@ extension BroadcastStorage {
 
   var readerCount: Int { lock.withLock { machine.readerCount } }
 
-  /// How many wait to send, those included that have given up but not yet withdrawn.
+  /// How many wait to send, those included that have given up but not yet withdrawn. For tests.
   var senderCount: Int { lock.withLock { machine.senders.count } }
 
   /// The newest element, and its number.

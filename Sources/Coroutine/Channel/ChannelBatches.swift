@@ -135,7 +135,7 @@ extension ChannelStorage {
     into elements: inout [Element], upTo limit: Int, until deadline: UInt64
   ) async -> WakeCause {
     if Task.isCancelled { return .cancelled }
-    // A wait takes memory from the heap, and so comes only where it is one.
+    // First without a wait, which takes memory from the heap.
     let count = elements.count
     takeAvailable(into: &elements, upTo: limit)
     guard elements.count == count else { return .event }

@@ -87,7 +87,7 @@ extension ChannelSender where Element: Sendable {
   /// Sends an element from a plain thread: `Channel.sendBlocking(_:timeout:)`.
   ///
   /// - Throws: `ChannelClosed`, with the element in it; `TimeoutError`.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await send(_:)' in async code")
   public func sendBlocking(
@@ -221,7 +221,7 @@ extension ChannelReceiver where Element: ~Copyable {
   /// Takes the element that was sent first, on a plain thread: `Channel.receiveBlocking(timeout:)`.
   ///
   /// - Throws: `ChannelClosed`, or what the channel was closed with; `TimeoutError`.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await receive()' in async code")
   public func receiveBlocking(

@@ -51,7 +51,7 @@ extension Channel where Element: ~Copyable {
   ///   - line: the caller's, for messages.
   /// - Throws: `ChannelClosed`, or what the channel was closed with, if everything that was sent has been received;
   ///   `TimeoutError` if time is up.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await receive()' in async code")
   public func receiveBlocking(
@@ -78,7 +78,7 @@ extension Channel where Element: Sendable {
   ///   - line: the caller's, for messages.
   /// - Throws: `ChannelClosed`, with the element in it, if the channel is closed before the element was taken;
   ///   `TimeoutError` if time is up before that. In neither case has a receiver got it, nor will one get it.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await send(_:)' in async code")
   public func sendBlocking(
@@ -101,7 +101,7 @@ extension Channel where Element: ~Copyable {
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await send(orReturn:)' in async code")
   public func sendBlocking(

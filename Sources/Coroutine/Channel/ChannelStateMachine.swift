@@ -123,8 +123,8 @@ extension ChannelStateMachine where Element: ~Copyable {
     return buffer.removeNext()
   }
 
-  /// Whether a send, or a receive, is about to use one of the buffer's slots at which it counts for many: see `OperationBudget`.
-  /// One that uses no slot, as a waiting receiver gets the element, leaves the next one where it is: all of them would count.
+  /// Whether a send, or a receive, is about to use a counted slot of the buffer: see `OperationBudget`. A send to a waiting
+  /// receiver uses no slot. So it must not count: the next slot stays the same, and each such send would.
   @inlinable @inline(__always)
   var countsSend: Bool { buffer.countsAtAppend && buffer.count < limit && receivers.isEmpty }
   @inlinable @inline(__always)

@@ -64,16 +64,16 @@ struct ElementRing<Element: ~Copyable>: ~Copyable {
     return element
   }
 
-  /// Whether the next slot to append to, or to take from, is one of every so many. So the ring's user counts elements
-  /// at the cost of one test of a number that it needs anyway.
+  /// Whether the next slot to append to, or to take from, is a counted one: the last of each 256. So the ring's user counts
+  /// elements at the cost of one test of a number that it needs anyway.
   @inlinable @inline(__always)
   var countsAtAppend: Bool { UInt8(truncatingIfNeeded: head &+ count) == .max }
 
   @inlinable @inline(__always)
   var countsAtRemoval: Bool { UInt8(truncatingIfNeeded: head) == .max }
 
-  /// The size of a byte: one comparison finds it. Not the first one, which in many a channel is the only one. What one
-  /// counts for says `CoroutineCore.hasOperationLeftAtCountedSlot`.
+  /// One slot in so many is a counted one: as many as a byte has values, so that one comparison finds it. Not the first one,
+  /// which in many a channel is the only one. `CoroutineCore.hasOperationLeftAtCountedSlot` says for how many one counts.
   static var countInterval: Int { 256 }
 
   /// Where the element is that has `offset` others before it.

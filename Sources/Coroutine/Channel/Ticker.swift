@@ -23,7 +23,7 @@ public struct Ticker: Sendable {
   /// Starts a ticker.
   ///
   /// - Parameters:
-  ///   - period: the time between two ticks. More than zero: traps.
+  ///   - period: the time between two ticks. More than zero: traps otherwise.
   ///   - name: for backtraces and messages.
   public init(every period: Duration, name: String = "") {
     self.init(every: period, name: name, by: TimerService.virtual ?? TimerService.shared)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Receives the cancel when its coroutine's own code or another holder of its handle wants that coroutine to stop. For
-/// coroutines that still have to wait after their bodies were cancelled, and so must not be cancelled as a whole.
+/// Gets a coroutine's cancels in its place, its own code's among them. For a coroutine that still has to wait after its body
+/// was cancelled, and so must not be cancelled as a whole.
 protocol CancelDelegate: AnyObject, Sendable {
   func cancelCoroutine()
-  /// Whether it has been, before the end.
+  /// Whether it was cancelled before it had ended.
   var isCancelled: Bool { get }
 }

@@ -23,21 +23,20 @@ package import Synchronization
 package struct ControlBlock: ~Copyable {
   /// Both sides' registers. First, so that the block's address is also the link's.
   @usableFromInline var link: ContextLink<SelectedBackend>
-  /// Its own address plus 64 times its serial number, with the mode in the six bits below. So among all blocks that ever have
-  /// this address, no other has this word. 0 after its end. One word, which one instruction compares, in the link's cache
-  /// line.
+  /// Its own address plus 64 times its serial number, with the mode in the six bits below: a word that no other block at this
+  /// address ever has. 0 after its end. In the link's cache line, and compared by one instruction.
   @usableFromInline var tag: UInt
   /// What the scheduled coroutine that runs here is doing; read by debuggers.
   package let state: Atomic<State>
   /// What the resumer has to do when the coroutine is off its stack.
   @usableFromInline var afterSwitch: AfterSwitch
-  /// The number of the latest pass of one freeze that has seen which coroutine runs here (`Inspection.Pass`): in what
-  /// would be a gap. Only the freezing thread touches it, during its freeze.
+  /// The number of the latest pass of a freeze (`Inspection.Pass`) that has seen which coroutine runs here. It fills what
+  /// would be padding. Only the freezing thread touches it, during its freeze.
   var seenBy: UInt32 = 0
   /// The object whose body runs here. Its resumer keeps it alive.
   package let owner: Unmanaged<AnyObject>
-  /// The thread's words that belong to the scheduled coroutine, while it does not run. Of what runs nested: the task, if any, that
-  /// has resumed it, and nothing else.
+  /// The thread's words that belong to the scheduled coroutine, while it does not run. Of a nested body (`State.nested`)
+  /// nothing but the task that has resumed it, if any.
   @usableFromInline var threadState: swift_thread_state
   // Here ends what a turn needs, in two cache lines.
 
@@ -72,7 +71,7 @@ package struct ControlBlock: ~Copyable {
     /// A scheduled coroutine has its turn on top of other code, which goes on after it, and not in its scheduler's
     /// loop.
     @inlinable static var onTop: Mode { Mode(rawValue: 4) }
-    // What runs nested has uses of its own for 2, 16 and 32, and for 4, since it has no turns: there are six bits.
+    // There are six bits. What runs nested has 2, 16 and 32 for itself, and 4 in another meaning, since it has no turns.
   }
 
   /// What a scheduled coroutine is doing.
@@ -181,8 +180,8 @@ extension ControlBlock {
 
   private static let numbers = Atomic<UInt64>(0)
 
-  /// Whether the caller's frame lies on `block`'s stack, for sure: so near to the block that it can't be another's, however
-  /// small the stack. False further down, which has to be asked in another way.
+  /// Whether the caller's frame is so near to `block` that it lies on its stack, however small that is. False does not mean
+  /// that it lies elsewhere: it may lie further down.
   @inlinable @inline(__always)
   static func standsNear(_ block: UnsafeMutablePointer<ControlBlock>) -> Bool {
     UInt(bitPattern: block) &- coroutine_stack_pointer() < leastFrames

@@ -258,7 +258,8 @@ extension CoroutineCore {
   }
 
   /// - Parameters:
-  ///   - isNested: the turn is not the scheduler's own, but inside another turn.
+  ///   - isNested: by `runImmediately`. The code below it goes on as the same worker: if the coroutine waits pinned to the
+  ///     thread, that does not give its worker away. (Nothing to do with `ControlBlock.State.nested`.)
   ///   - isOnTop: when it suspends, the code below it on this thread goes on, and not the scheduler's loop.
   ///   - isInPool: by a thread of a pool's own: around it no C++ exception is being handled.
   @inline(__always)
@@ -300,7 +301,8 @@ extension CoroutineCore {
     }
   }
 
-  /// Unchecked: the caller has seen a state but `none` and `nested`, or has made the block. Its owner is a `CoroutineCore`.
+  /// Unchecked: the caller has seen a state other than `none` and `nested`, or has made the block: the owner is a
+  /// `CoroutineCore`.
   @inline(__always)
   static func core(of block: UnsafeMutablePointer<ControlBlock>) -> Unmanaged<CoroutineCore> {
     .fromOpaque(block.pointee.owner.toOpaque())

@@ -3,7 +3,7 @@
 import CCoroutine
 public import Synchronization
 
-/// Fields that few coroutines need: made at the first need, so that other coroutines are small, and soon gone.
+/// Fields that few coroutines need: made at the first need, so that the others are small, and end quickly.
 ///
 /// Code that may touch a field finds the object by `CoroutineCore.extras`, or makes it.
 @usableFromInline

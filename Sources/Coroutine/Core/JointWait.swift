@@ -67,7 +67,7 @@ package struct JointWait {
     for waitable in waitables { waitable._withUnsafeGuaranteedRef { $0.lock.unlock() } }
   }
 
-  /// By address, in place: a heap, since there may be thousands.
+  /// By address, in place: heapsort, since there may be thousands.
   private static func sort(_ waitables: UnsafeMutableBufferPointer<Unmanaged<Waitable>>) {
     func siftDown(_ start: Int, in count: Int) {
       var parent = start

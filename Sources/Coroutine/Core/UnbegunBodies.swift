@@ -5,9 +5,9 @@ import Context
 
 /// The bodies, of nested and of scheduled coroutines, that went without having begun, while they are released.
 ///
-/// Such a body may own another nested coroutine, whose body owns the next. Released as Swift does it, each inside of the one before
-/// it, ten thousand of them overflow a stack. So the first owner that goes releases in a loop, and those that go meanwhile on
-/// the same stack leave their bodies to that.
+/// Such a body may own another nested coroutine, whose body owns the next. Swift releases each inside of the one before it, so
+/// that ten thousand of them overflow a stack. So the first owner that goes releases in a loop, and those that go meanwhile on
+/// the same stack leave their bodies to that loop.
 ///
 /// The list belongs to the stack and not to the thread: what a body captured may suspend in its `deinit`, and the loop goes on
 /// elsewhere then, while other coroutines release theirs.

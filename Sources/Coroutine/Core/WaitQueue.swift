@@ -138,7 +138,7 @@ package struct WaitQueue<Node: WaitingNode & ~Copyable> {
     return UnsafeMutablePointer(at: waitNode)
   }
 
-  /// Takes out a waiter of the queue, and ends its wait: it is to be woken. False: that has ended otherwise before.
+  /// Takes a waiter out, and ends its wait: it is to be woken. False if the wait had ended otherwise.
   @inlinable @inline(__always)
   package mutating func claim(_ node: UnsafeMutablePointer<Node>) -> Bool {
     list.remove(node.waitNode)

@@ -72,7 +72,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them. Suspends the calling
   /// coroutine.
   ///
-  /// - Parameter count: not negative: traps.
+  /// - Parameter count: not negative: traps otherwise.
   /// - Throws: what `next()` throws. The elements before that are lost.
   /// - Precondition: as that of `next()`.
   @inlinable
@@ -86,7 +86,7 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
 
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
   ///
-  /// - Parameter count: not negative: traps.
+  /// - Parameter count: not negative: traps otherwise.
   /// - Throws: what `next()` throws. The elements before that are lost.
   @inlinable
   nonisolated(nonsending) public func take(_ count: Int) async throws -> [Element] {

@@ -29,7 +29,7 @@ extension AsyncGenerator {
     }
   }
 
-  /// There is no element any more: where that is for an error of the body, no consumer is going to get it.
+  /// There is no element any more. If an error of the body is the reason, it is reported here: no consumer is going to get it.
   func reportFailureAtTheEnd() {
     do { try owner.storage.endWaiting(.event, false) } catch { report(error) }
   }

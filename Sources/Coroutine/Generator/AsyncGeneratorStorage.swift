@@ -209,7 +209,7 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
   }
 
   private func bodyEnded(_ error: (any Error)?) {
-    // That a cancelled one was cancelled is no news. Of one that was not it is an error: the cancel of another generator.
+    // That a cancelled one was cancelled is no error. From one that was not it is: the cancel of another generator.
     let isOfCancel = error is CancellationError || error is GeneratorCancelled
     lock.lock()
     let waiters = machine.bodyEnded(machine.isCancelled && isOfCancel ? nil : error)

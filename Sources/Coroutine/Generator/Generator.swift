@@ -69,7 +69,7 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
 
   /// Runs the body to its next `yield` and returns that element; `nil` at the end, and from then on.
   ///
-  /// - Precondition: not called from inside the body, which runs already: traps.
+  /// - Precondition: not called from inside the body, which runs already: traps otherwise.
   @inlinable @inline(__always)
   public func next() -> Element? {
     storage.next()
@@ -81,7 +81,7 @@ public struct Generator<Element>: Sequence, IteratorProtocol {
 
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
   ///
-  /// - Parameter count: not negative: traps.
+  /// - Parameter count: not negative: traps otherwise.
   @inlinable
   public func take(_ count: Int) -> [Element] {
     requireCount(count)

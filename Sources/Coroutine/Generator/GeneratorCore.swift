@@ -293,8 +293,8 @@ class GeneratorCore {
     if !isFailureOpen { reportFailure() }
   }
 
-  /// Of a cancelled coroutine that it was cancelled, or of a cancelled generator whose `yield` the body has called: that one
-  /// consumes this one, and so is among those that run.
+  /// Whether the error says only that the running coroutine was cancelled, or a generator whose `yield` the body has called:
+  /// that one consumes this one, so that its body is among those that run.
   private final func isNoNews(_ error: any Error) -> Bool {
     let isOfGenerator = error is GeneratorCancelled
     if isOfGenerator, RunningBodies().contains(where: { $0.pointee.mode.contains(.cancelled) }) { return true }
@@ -318,8 +318,8 @@ class GeneratorCore {
 
   // MARK: - Cancelling
 
-  /// Unwinds a body that has begun, before it those that it yields from. Elements that they yield in spite of that are not
-  /// possible: each `yield` throws.
+  /// Unwinds a body that has begun, before it those that it yields from. None of them yields another element: each `yield`
+  /// throws.
   final func cancel() {
     plainBlock = ControlBlock.alwaysRunning
     var core = self

@@ -115,8 +115,8 @@ struct OpenScopes {
     }
   }
 
-  /// Notes whether the body has an access open at a `yield`. The last step before it, on its side, where AddressSanitizer
-  /// looks on: that may keep a frame's variables in memory that it finds for the running stack only.
+  /// Notes whether the body has an access open at a `yield`. The last step before it, and still on the body's stack: where
+  /// AddressSanitizer keeps a frame's variables elsewhere, it finds them for the running stack only.
   mutating func noteAccesses(_ block: UnsafeMutablePointer<ControlBlock>) {
     noteAccesses(block, RunningBodies(on: block), consumer: RunningBodies(on: block).first(after: block))
   }

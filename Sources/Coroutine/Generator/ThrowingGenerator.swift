@@ -38,7 +38,7 @@ public struct ThrowingGenerator<Element> {
   /// Runs the body to its next `yield` and returns that element; `nil` at the end, and from then on.
   ///
   /// - Throws: what the body throws, or `StackError` if there is no memory for its stack: once; `nil` follows.
-  /// - Precondition: not called from inside the body, which runs already: traps.
+  /// - Precondition: not called from inside the body, which runs already: traps otherwise.
   @inlinable @inline(__always)
   public func next() throws -> Element? {
     if let element = storage.next() { return element }
@@ -54,7 +54,7 @@ public struct ThrowingGenerator<Element> {
   /// - Returns: the element; `nil` if the body caught the error and ended.
   /// - Throws: what the body throws then, which is `error` if it does not catch it: once; `error` where the generator had
   ///   ended already.
-  /// - Precondition: not called from inside the body, which runs already: traps.
+  /// - Precondition: not called from inside the body, which runs already: traps otherwise.
   @inlinable
   public func next(throwing error: any Error) throws -> Element? {
     if let element = try storage.next(throwing: error) { return element }
@@ -64,7 +64,7 @@ public struct ThrowingGenerator<Element> {
 
   /// The next elements, `count` of them or as many as there are. The generator can go on behind them.
   ///
-  /// - Parameter count: not negative: traps.
+  /// - Parameter count: not negative: traps otherwise.
   /// - Throws: what `next()` throws. The elements before that are lost.
   @inlinable
   public func take(_ count: Int) throws -> [Element] {

@@ -88,7 +88,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
   /// - Returns: the element; at the end what the body returned, again and again.
   /// - Throws: at the end what the body threw, or `StackError` without memory for its stack, again and again;
   ///   `GeneratorCancelled` after a cancel.
-  /// - Precondition: not called from inside the body, which runs already: traps.
+  /// - Precondition: not called from inside the body, which runs already: traps otherwise.
   @inlinable @inline(__always)
   public func next(_ input: consuming Input) throws -> Step {
     if let element = storage.next(input) { return .yielded(element) }
@@ -112,7 +112,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
   /// - Returns: the element; what the body returned, if it caught the error and returned.
   /// - Throws: what the body throws then, which is `error` if it does not catch it, again and again; `error` where the
   ///   generator had ended already.
-  /// - Precondition: not called from inside the body, which runs already: traps.
+  /// - Precondition: not called from inside the body, which runs already: traps otherwise.
   @inlinable
   public func next(throwing error: any Error) throws -> Step {
     if let element = try storage.next(throwing: error) { return .yielded(element) }
@@ -162,7 +162,7 @@ public struct TwoWayGenerator<Input, Element, Return> {
     /// `yield` returns nothing. In constant time at any depth, as for a `Generator`.
     ///
     /// - Throws: what the other's body throws; `GeneratorCancelled` as a single `yield` does.
-    /// - Precondition: no other consumer takes elements from it meanwhile, nor does it consume this one: traps.
+    /// - Precondition: no other consumer takes elements from it meanwhile, nor does it consume this one: traps otherwise.
     @inlinable
     public func callAsFunction(from other: Generator<Element>) throws {
       defer { TwoWayStorage<Input, Element>.dropInput(oneWay.body.block) }

@@ -70,7 +70,7 @@ extension AnyCoroutine {
   /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.
   ///
   /// - Throws: `CancellationError` if the caller is cancelled while it waits.
-  /// - Precondition: called inside a coroutine, but not inside this one: traps.
+  /// - Precondition: called inside a coroutine, but not inside this one: traps otherwise.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
     try core.waitForEnd().check()
@@ -107,7 +107,7 @@ extension AnyCoroutine {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if the time was up before.
-  /// - Precondition: not called inside a coroutine, nor on the only thread that could run this one: traps.
+  /// - Precondition: not called inside a coroutine, nor on the only thread that could run this one: traps otherwise.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line

@@ -56,7 +56,7 @@ public struct Coroutine<Success: Sendable, Failure: Error>: Sendable {
   ///     be had, or no memory when it first runs, ends the coroutine with a `StackError`, which `get()` throws.
   ///   - body: what it does. Runs on several threads, one after another. To hand over an object that is not `Sendable`,
   ///     name the scheduler: `init(on:name:stackSize:_:)`.
-  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
+  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps otherwise.
   @discardableResult
   @inlinable
   public init(

@@ -10,7 +10,7 @@ extension Coroutine {
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
   ///   it began, or the caller is cancelled while it waits.
-  /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps.
+  /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get() throws -> Success {
@@ -79,7 +79,7 @@ extension Coroutine {
   ///   - line: the caller's, for messages.
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before it began.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run
-  ///   this one, as the main thread for a coroutine of the main queue: traps.
+  ///   this one, as the main thread for a coroutine of the main queue: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Success {
@@ -211,7 +211,7 @@ extension Coroutine where Failure == Never {
   /// as long as the body takes: cancel the coroutine, too, where that matters.
   ///
   /// - Returns: the value; `nil` if it never ran: it was cancelled before it began, or got no stack.
-  /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps.
+  /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps otherwise.
   @discardableResult
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func getShielded() -> Success? {

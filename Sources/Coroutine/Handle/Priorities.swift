@@ -16,7 +16,7 @@ extension Coroutine {
   ///
   /// The other parameters are those of `init(name:stackSize:_:)`.
   ///
-  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
+  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps otherwise.
   @discardableResult
   public init(
     priority: TaskPriority, name: String = "", stackSize: Int? = nil,

@@ -44,19 +44,20 @@ public func withoutSuspension<Result: ~Copyable, Failure: Error>(
 ///
 /// A `ThreadPool` goes on meanwhile with another thread, which it starts: each wait costs as much as a thread. What the
 /// coroutine waits for may run in the same pool, even in a serial one, and the rule that one at a time runs there holds.
-/// It comes back when one of the pool's threads is free: others that block in a lock which it holds must be fewer than
-/// those, or it never does.
-/// A concurrent `DispatchQueue` goes on with another of Dispatch's threads, which may take a second to come if as many as there are
-/// processors are kept; a barrier block of the queue waits until the coroutine has suspended outside, and all behind it with it.
+/// It comes back when one of the pool's threads is free. If all of them block in a lock that it holds, it never does.
+///
+/// A concurrent `DispatchQueue` goes on with another of Dispatch's threads, which may take a second to come if as many as there
+/// are processors are kept. A barrier block of the queue, and all behind it, waits until the coroutine has suspended outside.
+///
 /// Elsewhere the thread is missing: on a serial queue, in `runUntilComplete` and on a serial scheduler of one's own nothing else
 /// runs until the wait is over; a view of a pool (`limited(to:)`) and a scheduler of several threads have one less. On all but a
-/// `ThreadPool` `Coroutine.yield()` returns at once. Where `Coroutine.immediate` runs the coroutine inside of another, that one waits
-/// with it. In a run of a test no other coroutine runs meanwhile, but the run's tasks do, and its time goes on.
+/// `ThreadPool` `Coroutine.yield()` returns at once. Where `Coroutine.immediate` runs the coroutine inside of another, that one
+/// waits with it. In a run of a test no other coroutine runs meanwhile, but the run's tasks do, and its time goes on.
 ///
 /// They nest. A generator whose body is inside pins its consumer too. Outside of coroutines it runs `body` and nothing else.
 ///
 /// - Parameter body: runs on one thread, to its end; on a pool others may run before it begins. Must not move to another
-///   scheduler by `on`: traps.
+///   scheduler by `on`: traps otherwise.
 /// - Throws: what `body` throws.
 @_disfavoredOverload @available(*, noasync, message: "a task can't be pinned to a thread")
 public func withThreadPinned<Result: ~Copyable, Failure: Error>(

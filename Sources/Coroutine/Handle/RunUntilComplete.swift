@@ -29,7 +29,7 @@ import Dispatch
 ///   - body: what it does. Runs on this thread only, and may use what belongs to it.
 /// - Returns: what the body returned.
 /// - Throws: what the body threw; `StackError` if there is no stack.
-/// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+/// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
 @available(*, noasync, message: "in async code use 'try await Coroutine { … }.value'")
 public func runUntilComplete<Success: Sendable>(
   name: String = "", stackSize: Int? = nil, file: StaticString = #fileID, line: UInt = #line,

@@ -30,7 +30,7 @@ extension Coroutine {
   /// The other parameters are those of `init(name:stackSize:_:)`; `priority` is that of `init(priority:name:stackSize:_:)`, or
   /// `nil` for the creator's.
   ///
-  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps.
+  /// - Precondition: `body` is not isolated to an actor, except the main actor: traps otherwise.
   public init(
     start: CoroutineStart, priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
     @_inheritActorContext @_implicitSelfCapture @_eagerMove _ body:

@@ -15,7 +15,7 @@ public enum CoroutineObservation {
   ///
   /// It is kept alive until it is removed.
   ///
-  /// - Precondition: it is not installed already: traps.
+  /// - Precondition: it is not installed already: traps otherwise.
   public static func install(_ observer: some CoroutineObserver) {
     change { observers in
       require(!observers.contains { $0 === observer }, "a CoroutineObserver was installed twice")

@@ -23,7 +23,7 @@ extension SelectableSequence {
   /// ```
   ///
   /// - Parameters:
-  ///   - count: at least 1: traps.
+  ///   - count: at least 1: traps otherwise.
   ///   - duration: how long one waits for a full array, from when its first element is taken, up to a few elements that are there
   ///     at once; zero or less: as long as there are elements at once; `nil`: without a limit.
   public func chunks(ofCount count: Int, within duration: Duration? = nil) -> ChunkedElements<Self> {

@@ -138,7 +138,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: what the promise is rejected with.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
     try promise.getBlocking(file: file, line: line)
@@ -151,7 +151,7 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(
     timeout: Duration?, file: StaticString = #fileID, line: UInt = #line

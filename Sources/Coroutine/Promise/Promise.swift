@@ -178,7 +178,7 @@ extension Promise {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: what the promise is rejected with.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
@@ -192,7 +192,7 @@ extension Promise {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what the promise is rejected with.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(

@@ -35,8 +35,8 @@ package struct Readiness: OptionSet, Sendable {
 /// wait for it must not be missed. Therefore changes are counted. A waiter says which count it has *seen*: it read the
 /// count before it made the call that was refused. If the count has moved since, it does not wait, but calls again.
 ///
-/// A report may be late: what it tells of may have been read by then. A waiter that makes its call again finds out. Others only
-/// ask whether the descriptor *is ready*: they are woken only if it still is.
+/// A report may be late: the bytes may have been read by then. A waiter that makes its call again finds out. Others only ask
+/// whether the descriptor *is ready*: they are woken only if it still is.
 struct ReadinessStateMachine {
   typealias Node = UnsafeMutablePointer<WaitNode>
 
@@ -86,8 +86,8 @@ struct ReadinessStateMachine {
     return woken
   }
 
-  /// Bytes are there to read that the kernel has handed over. Returns the waiters to wake: not those that make their call again,
-  /// which would find nothing.
+  /// A reader has left bytes that the kernel has handed over. Returns the waiters to wake: not those that make their call
+  /// again, which would find nothing.
   mutating func bytesAreReadAhead() -> ClaimedWaiters {
     var woken = ClaimedWaiters()
     Self.popAll(&readableWaiters, to: &woken)

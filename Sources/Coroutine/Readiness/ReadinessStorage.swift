@@ -17,9 +17,9 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   private let readEvents = Atomic<UInt32>(0)
   private let writeEvents = Atomic<UInt32>(0)
   private let closed = Atomic<Bool>(false)
-  /// The reader's, of a stream.
+  /// Which coroutine reads, if it is a stream. Here, since the end of its claim may wake waiters; CoroutineIO has the writer's.
   package let readClaim = StreamClaim()
-  /// Whether a waiter may be in the queue that bytes read ahead would wake. Set under the lock, before the waiter looks for them.
+  /// Whether there may be a waiter that bytes read ahead would wake. Set under the lock, before it looks for them.
   private let isReadableAwaited = Atomic<Bool>(false)
   /// `Fork.count` of the process whose poller knows it.
   private let madeIn = Fork.count
@@ -41,8 +41,8 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
     readiness == .writable ? writeEvents.load(ordering: .acquiring) : readEvents.load(ordering: .acquiring)
   }
 
-  /// Ends a reader's claim. Wakes those that wait until it is readable, if it leaves bytes that it has read ahead: no report of the
-  /// kernel's is to come for these.
+  /// Ends a reader's claim. If it leaves bytes that it has read ahead, those that wait until the stream is readable are woken:
+  /// the kernel has reported these bytes already.
   package func endReading(leavesBytes: Bool) {
     guard leavesBytes else { return readClaim.giveBack() }
     // Either this sees that there may be a waiter, or the waiter sees the bytes.
@@ -77,7 +77,7 @@ package final class ReadinessStorage: Waitable, @unchecked Sendable {
   /// The kernel has reported a change. From any thread; wakes the waiters for it.
   package func becomeReady(_ readiness: Readiness) {  // litmus: pool-watch, readiness-count
     lock.lock()
-    // An end or an error is told once, and may be gone from a second look.
+    // An end or an error is reported once, and may be gone from a second look.
     let woken = machine.becomeReady(readiness) { readiness.contains(.hungUp) || isReady($0) }
     publish()
     lock.unlock()

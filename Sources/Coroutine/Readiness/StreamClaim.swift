@@ -2,10 +2,11 @@
 
 import Synchronization
 
-/// Which coroutine has an operation of one direction of a stream under way, its waits included; and whether the last reader has left
-/// bytes that it had read ahead.
+/// Which coroutine reads from a stream, or writes to it: from the beginning of an operation to its end, its waits included. And
+/// whether the last reader has left bytes that it had read ahead: in the same word, so that no waiter finds these while another
+/// reader has the stream.
 package struct StreamClaim: ~Copyable, Sendable {
-  /// A coroutine's number, or one of those below.
+  /// The number of the coroutine that has the stream, or one of the two below.
   private let word = Atomic<UInt64>(Self.free)
 
   private static var free: UInt64 { 0 }
@@ -27,7 +28,7 @@ package struct StreamClaim: ~Copyable, Sendable {
 
   package borrowing func giveBack() { word.store(Self.free, ordering: .releasing) }  // litmus: lock-handover
 
-  /// By a reader.
+  /// The same by a reader that leaves bytes.
   borrowing func giveBackWithBytes() { word.store(Self.freeWithBytes, ordering: .sequentiallyConsistent) }
 
   /// Whether the next reader finds bytes at once.

@@ -9,8 +9,8 @@ package final class BlockedThread: Sendable {
   /// The word by which a waker claims the wait.
   @usableFromInline let parking = Parking()
   private let semaphore = ThreadSemaphore()
-  /// 1: a waker has claimed the wait. Orders what it did, after its claim too, before what the thread does. The semaphore does so as
-  /// well, but in a wait with a deadline by this clock ThreadSanitizer does not see it.
+  /// 1: a waker has claimed the wait, and what it did, after its claim too, comes before what the thread does. The futex that
+  /// the main thread sleeps on.
   private let wasUnblocked = Atomic<UInt32>(0)
 
   private let call: BlockingCall
@@ -39,8 +39,8 @@ package final class BlockedThread: Sendable {
     return parking.cause
   }
 
-  /// Waits, and looks again and again whether others wait for the main thread: they may come to do so at any time. Ever less often,
-  /// and not any more once that is reported.
+  /// Waits, and looks again and again, ever less often, whether others wait for the main thread: they may begin to at any time.
+  /// Once that is reported it looks no more.
   ///
   /// Not on the semaphore: a detector of deadlocks has to see that the end of these waits makes nothing happen.
   private func waitOnMainThread() {

@@ -65,7 +65,7 @@ private enum RunCount {
 extension SchedulerReference {
   /// The scheduler of the run that the calling code is a part of; `nil` outside of one.
   ///
-  /// A run has a virtual time: where there is none, it is the flag for that alone that is looked at.
+  /// A run has a virtual time: where there is none, no more is read than the flag for that.
   static var run: SchedulerReference? { TimerService.virtual == nil ? nil : ofTasks }
 
   /// The same scheduler, if it explores.
@@ -111,8 +111,8 @@ extension CoroutineCore {
     isUnrestrained && !parking.isBeginning && !coroutine_is_inside_task() && !isInsideAccess
   }
 
-  /// Whether an access to a variable is open, of its own or of code that it runs on top of. Those that other suspended coroutines
-  /// of the run have open are none.
+  /// Whether an access to a variable is open, of its own or of code that it runs on top of. Those of other suspended coroutines
+  /// of the run do not count.
   private final var isInsideAccess: Bool {
     guard !coroutine_access_set_is_empty(), let block else { return false }
     return block.pointee.mode.contains(.onTop) || coroutine_has_accesses_of_its_own(&block.pointee.threadState)

@@ -5,14 +5,14 @@ struct FIFOQueue<Element> {
   private var elements: [Element?] = []
   private var first = 0
 
-  /// The memory for more elements goes when the queue is empty: it would last as long as the queue.
+  /// An empty queue gives back the memory for more elements than these: it would keep that as long as it lives.
   private static var keptCapacity: Int { 1024 }
 
   var isEmpty: Bool { first == elements.count }
 
   var count: Int { elements.count - first }
 
-  /// For how many elements it has memory.
+  /// For how many elements it has memory. For tests.
   var capacity: Int { elements.capacity }
 
   mutating func append(_ element: Element) {

@@ -39,7 +39,7 @@ public final class LimitedScheduler: Scheduler {
   func run() {
     for _ in 0..<Self.turnsPerRun {
       guard ready.run(limit: 1) else { return }
-      // What waits in the worker's own slot or ring, other workers hardly come to.
+      // Other workers hardly come to what waits in this worker's own slot or ring: that first.
       if PoolWorker.current(of: pool.core)?._withUnsafeGuaranteedRef({ $0.holdsOthers }) ?? true { break }
     }
     requestRun()
@@ -63,7 +63,7 @@ extension ThreadPool {
   /// on one thread. Each call makes a view with a limit of its own. Those that are ready wait in one line, which all its
   /// threads share: for very many short turns on several threads the pool itself is faster.
   ///
-  /// - Parameter limit: at least 1: traps. More than the pool's threads: these are the limit.
+  /// - Parameter limit: at least 1: traps otherwise. The pool's threads are a limit, too.
   public func limited(to limit: Int) -> LimitedScheduler {
     require(limit > 0, "at least 1 coroutine of a view of a ThreadPool has to run, not \(limit)")
     return LimitedScheduler(of: self, limit: min(limit, threadCount))

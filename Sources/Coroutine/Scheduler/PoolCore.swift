@@ -648,7 +648,7 @@ extension PoolCore {
   /// The first of the global list, at this moment.
   var firstInGlobal: WorkRing.Element? { lock.withLock { global.first } }
 
-  /// Whether the monitor looks rarely at the moment.
+  /// Whether the monitor looks rarely at the moment. For tests.
   var monitorsRarely: Bool { lock.withLock { machine.monitorsRarely } }
 
   /// What its workers have done by now; `nil` if one of them is parked.

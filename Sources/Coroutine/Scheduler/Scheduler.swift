@@ -136,14 +136,14 @@ enum SchedulerReference: Sendable {
 @usableFromInline
 final class ForeignScheduler: Sendable {
   let scheduler: any Scheduler
-  /// The same, if it is one whose coroutines may share variables; and if it is one that explores schedules.
+  /// The same, if its coroutines may share variables; and if it explores schedules.
   let sharing: (any SharingScheduler)?
   let explorer: (any ExploringScheduler)?
 
   init(_ scheduler: any Scheduler) {
     self.scheduler = scheduler
     sharing = scheduler as? any SharingScheduler
-    // One of those: most are none, and are asked once.
+    // An exploring one is a sharing one: so most schedulers are asked once only.
     explorer = sharing as? any ExploringScheduler
   }
 }

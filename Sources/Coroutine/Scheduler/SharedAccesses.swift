@@ -19,8 +19,8 @@ package final class SharedAccesses: @unchecked Sendable {
 
   package static let ofMainActor = SharedAccesses(limit: .max)
 
-  /// Of so many coroutines at a time the accesses are seen: each access to a variable in the domain walks along them, and an
-  /// event loop may have ten thousand coroutines, each suspended in a mutating call on its own connection.
+  /// How many coroutines' accesses are seen at a time. Each access to a variable in the domain walks along them, and an event
+  /// loop may have ten thousand coroutines, each suspended in a mutating call on its own connection.
   private static var limit: UInt32 { 32 }
 }
 

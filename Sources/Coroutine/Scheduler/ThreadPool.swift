@@ -20,9 +20,8 @@ import Synchronization
 /// The threads start as they are needed. Those of the shared pool stay; those of another one end when the last reference
 /// to the pool is gone and the last coroutine on it has ended.
 ///
-/// The first pool lets the C library keep a few megabytes of freed memory for the next coroutines, in the whole process, and where
-/// very many have ended, what they had goes back to the kernel:
-/// ``keepFreedMemory(_:)`` is how a program chooses otherwise.
+/// The first pool lets the C library keep a few megabytes of freed memory for the next coroutines, in the whole process. Where
+/// very many have ended, what they had goes back to the kernel. ``keepFreedMemory(_:)`` is how a program chooses otherwise.
 public final class ThreadPool: Scheduler {
   /// The pool that coroutines run on by default, also called `.pool`. It has `sharedThreadCount` threads.
   public static let shared = {

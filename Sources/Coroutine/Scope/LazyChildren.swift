@@ -24,7 +24,7 @@ extension CoroutineScope {
   /// The other parameters are those of `Coroutine.init(start:priority:name:stackSize:_:)`. Callable from any thread.
   ///
   /// - Returns: the child's handle. There is no other way to start a lazy one.
-  /// - Precondition: the scope has not ended: traps.
+  /// - Precondition: the scope has not ended: traps otherwise.
   public func launch<Value: Sendable, Failure: Error>(
     start: CoroutineStart, priority: TaskPriority? = nil, name: String = "", stackSize: Int? = nil,
     _ body: sending (() throws(Failure) -> Value)?
@@ -35,7 +35,7 @@ extension CoroutineScope {
 
   /// Launches a child on a scheduler that starts in another way than the others.
   ///
-  /// - Precondition: the scope has not ended: traps.
+  /// - Precondition: the scope has not ended: traps otherwise.
   public func launch<Value: Sendable, Failure: Error>(
     on scheduler: some Scheduler, start: CoroutineStart, priority: TaskPriority? = nil, name: String = "",
     stackSize: Int? = nil, _ body: sending (() throws(Failure) -> Value)?

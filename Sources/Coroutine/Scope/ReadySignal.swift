@@ -126,7 +126,7 @@ private final class StartedChild<Value: Sendable>: CoroutineCore, @unchecked Sen
     self.signal = signal
     super.init(on: scheduler, name: name, stackSize: stackSize) { core in
       let child = unsafeDowncast(core, to: StartedChild<Value>.self)
-      // Taken, since the starter is told of the child's end by that of the signal's last copy.
+      // Taken, since the starter learns of the child's end when the signal's last copy goes.
       guard let signal = child.signal.take() else { fatalError("\(core.description) runs twice") }
       child.bodyHasBegun.store(true, ordering: .releasing)
       try signal.run(body)

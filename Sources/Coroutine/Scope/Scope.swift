@@ -19,7 +19,7 @@
 ///
 /// - Parameters:
 ///   - name: for backtraces and messages.
-///   - limit: how many children may run at once; `nil`: all. At least 1: traps. Those beyond it are queued, and start
+///   - limit: how many children may run at once; `nil`: all. At least 1: traps otherwise. Those beyond it are queued, and start
 ///     in the order of their launches as others end: `launch` itself never waits, since it may be called from anywhere.
 ///     One that is queued is an object, without a stack; where that is too much, let the launcher acquire a
 ///     `Semaphore`. A child that waits for one which is queued behind it keeps its slot meanwhile: both may wait for ever.
@@ -147,7 +147,7 @@ public struct CoroutineScope: Sendable {
   ///
   /// The parameters are those of `Coroutine.init(name:stackSize:_:)`. Callable from any thread.
   ///
-  /// - Precondition: the scope has not ended: traps.
+  /// - Precondition: the scope has not ended: traps otherwise.
   @discardableResult @inlinable
   public func launch<Value: Sendable, Failure: Error>(
     name: String = "", stackSize: Int? = nil, _ body: sending (() throws(Failure) -> Value)?
@@ -160,7 +160,7 @@ public struct CoroutineScope: Sendable {
 
   /// Starts a child on a scheduler. Otherwise as `launch(name:stackSize:_:)`.
   ///
-  /// - Precondition: the scope has not ended: traps.
+  /// - Precondition: the scope has not ended: traps otherwise.
   @discardableResult @inlinable
   public func launch<Value: Sendable, Failure: Error>(
     on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil,
@@ -175,7 +175,7 @@ public struct CoroutineScope: Sendable {
 
   /// Starts a child with a priority of its own: `Coroutine.init(priority:name:stackSize:_:)`.
   ///
-  /// - Precondition: the scope has not ended: traps.
+  /// - Precondition: the scope has not ended: traps otherwise.
   @discardableResult
   public func launch<Value: Sendable, Failure: Error>(
     priority: TaskPriority, name: String = "", stackSize: Int? = nil,
@@ -187,7 +187,7 @@ public struct CoroutineScope: Sendable {
 
   /// Starts a child on a scheduler with a priority of its own: `Coroutine.init(on:priority:name:stackSize:_:)`.
   ///
-  /// - Precondition: the scope has not ended: traps.
+  /// - Precondition: the scope has not ended: traps otherwise.
   @discardableResult
   public func launch<Value: Sendable, Failure: Error>(
     on scheduler: some Scheduler, priority: TaskPriority, name: String = "", stackSize: Int? = nil,

@@ -68,7 +68,7 @@ extension CoroutineScope {
   /// - Throws: the first failure of a child, `ScopeError` if there were others beside it; `TimeoutError` if time is up: the
   ///   children go on.
   /// - Precondition: not called inside a coroutine, whose whole thread it would block, nor on the only thread that could run a
-  ///   child, as the main thread for one of the main actor's: traps.
+  ///   child, as the main thread for one of the main actor's: traps otherwise.
   @available(*, noasync, message: "use 'await join()' in async code")
   public func joinBlocking(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line

@@ -365,7 +365,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     lock.withLock { machine.joiners.hasWaiter(isMember) }
   }
 
-  /// How many wait for the children, those included that have given up but not yet withdrawn.
+  /// How many wait for the children, those included that have given up but not yet withdrawn. For tests.
   var joinerCount: Int { lock.withLock { machine.joiners.count } }
 
   private var description: String { WaitText.scope(name) }

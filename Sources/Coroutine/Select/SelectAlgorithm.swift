@@ -81,8 +81,8 @@ extension Select {
     return nil
   }
 
-  /// The operation that is chosen at some time if none can be done before, and that time; `nil`: the wait has no limit. Of several
-  /// at the same time, `otherwise` among them, the first in the drawn order. Called when the wait begins.
+  /// The operation that is chosen at its time if none is before, and that time; `nil`: the wait has no limit. Of several at the
+  /// same time, `otherwise` among them, the first in the drawn order. Called when the wait begins.
   @inlinable
   static func fallback<Operations: SelectOperations>(
     of operations: Operations, _ memory: UnsafeMutableRawPointer, _ order: PollOrder
@@ -109,8 +109,8 @@ extension Select {
     return first
   }
 
-  /// Does one of the operations if it is possible at one moment, in the order that was drawn before. A single one was looked at, at
-  /// one moment, before.
+  /// Looks at all operations at one moment, in the order that was drawn before, and does the first that is possible. Needless
+  /// where there is one beside `otherwise` or a time: `poll` has looked at it.
   @inlinable @inline(never)
   static func pollTogether<Operations: SelectOperations>(
     _ operations: Operations, _ memory: UnsafeMutableRawPointer, for waiter: Waiter, _ order: PollOrder

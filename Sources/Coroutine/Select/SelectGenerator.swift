@@ -17,7 +17,7 @@ extension AsyncGenerator {
   ///
   /// - Parameter handler: gets the element; `nil` at the end, and from then on. Runs after the choice, on the calling coroutine;
   ///   may suspend and throw. In its place `select` throws what the body has thrown, once.
-  /// - Precondition: not in the body itself: traps.
+  /// - Precondition: not in the body itself: traps otherwise.
   public func onNext<Output>(
     _ handler: @escaping (Element?) throws -> Output
   ) -> Select.Case<Select.GeneratorNext<Element>, Output> {

@@ -6,7 +6,7 @@ extension CoroutineMutex {
   ///
   /// - Parameter handler: runs with the value, after the choice, on the calling coroutine; may suspend and throw. Afterwards
   ///   the mutex is free.
-  /// - Precondition: the caller does not hold the mutex already: traps.
+  /// - Precondition: the caller does not hold the mutex already: traps otherwise.
   public func onLock<Output>(
     _ handler: @escaping (inout sending Value) throws -> Output
   ) -> Select.Case<Select.Locking, Output> {
@@ -21,7 +21,7 @@ extension CoroutineMutex {
   /// chosen it has not taken it.
   ///
   /// - Parameter handler: runs with the value, after the choice, where the caller runs. Afterwards the mutex is free.
-  /// - Precondition: the calling task does not hold the mutex already: traps.
+  /// - Precondition: the calling task does not hold the mutex already: traps otherwise.
   public func onLock<Output>(
     _ handler: nonisolated(nonsending) @escaping (inout sending Value) async throws -> Output
   ) -> Select.AsyncCase<Select.Locking, Output> {

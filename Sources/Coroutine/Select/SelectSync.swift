@@ -14,7 +14,7 @@ extension Semaphore {
   /// ```
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps.
+  ///   - count: all at once, or none. Not negative: traps otherwise.
   ///   - handler: has the permits, and releases them. Runs after the choice, on the calling coroutine; may suspend and throw.
   public func onAcquire<Output>(
     _ count: Int = 1, _ handler: @escaping () throws -> Output
@@ -26,7 +26,7 @@ extension Semaphore {
   /// chosen it has taken none.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps.
+  ///   - count: all at once, or none. Not negative: traps otherwise.
   ///   - handler: has the permits, and releases them. Runs after the choice, where the caller runs.
   public func onAcquire<Output>(
     _ count: Int = 1, _ handler: nonisolated(nonsending) @escaping () async throws -> Output

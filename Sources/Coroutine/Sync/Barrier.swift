@@ -22,7 +22,7 @@ public struct Barrier: Sendable {
   /// A barrier that lets `parties` on at a time.
   ///
   /// - Parameters:
-  ///   - parties: at least 1: traps.
+  ///   - parties: at least 1: traps otherwise.
   ///   - name: for backtraces and messages.
   public init(parties: Int, name: String = "") {
     require(parties > 0, "a Barrier of \(parties) parties can't let any of them on: give it one or more")

@@ -128,7 +128,7 @@ final class ConditionStorage: Waitable, @unchecked Sendable {
         + "\(mutex.label): call wait inside the closure of its withLock")
   }
 
-  /// How many wait, those included that have given up but not yet withdrawn.
+  /// How many wait, those included that have given up but not yet withdrawn. For tests.
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {

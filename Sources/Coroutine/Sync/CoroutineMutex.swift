@@ -55,7 +55,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// - Returns: what `body` returned.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the mutex, also if it is free; `TimeoutError`
   ///   if the time was up before; what `body` throws. Afterwards the mutex is free in any case.
-  /// - Precondition: called inside a coroutine, which does not hold the mutex already (it would wait for itself): traps.
+  /// - Precondition: called inside a coroutine, which does not hold the mutex already (it would wait for itself): traps
+  ///   otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withLock<Result: ~Copyable>(
@@ -74,8 +75,8 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// - Returns: what `body` returned.
   /// - Throws: `CancellationError` if the task is cancelled before it has the mutex, also if it is free; `TimeoutError` if
   ///   the time was up before; what `body` throws. Afterwards the mutex is free in any case.
-  /// - Precondition: the task does not hold the mutex already (it would wait for itself): traps. A child task of the holder
-  ///   that locks it, and is waited for inside, is not noticed.
+  /// - Precondition: the task does not hold the mutex already (it would wait for itself): traps otherwise. A child task of the
+  ///   holder that locks it, and is waited for inside, is not noticed.
   @inlinable
   nonisolated(nonsending) public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil,

@@ -232,7 +232,7 @@ class MutexCore: Waitable, @unchecked Sendable {
 
   override package final func wakers(_ operation: WaitReason.Operation) -> Wakers { Wakers(holder: holder.coroutineID) }
 
-  /// How many wait, those included that have given up but not yet withdrawn.
+  /// How many wait, those included that have given up but not yet withdrawn. For tests.
   final var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   final var label: String { named("mutex", name) }

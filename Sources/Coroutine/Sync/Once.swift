@@ -37,7 +37,7 @@ public struct Once<Value: Sendable>: Sendable {
   ///   - make: runs at most once a call, on the calling coroutine. May suspend.
   /// - Throws: what `make` throws; `CancellationError` if the caller is cancelled before it has the value, also if no other one
   ///   makes it; `TimeoutError` if the time was up while another one makes it.
-  /// - Precondition: called inside a coroutine, and not inside its own `make` (it would wait for itself): traps.
+  /// - Precondition: called inside a coroutine, and not inside its own `make` (it would wait for itself): traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func get(timeout: Duration? = nil, _ make: () throws -> Value) throws -> Value {

@@ -24,7 +24,7 @@ class OnceCore: Waitable, @unchecked Sendable {
   @inlinable
   final var isMade: Bool { made.load(ordering: .acquiring) }  // litmus: end-result
 
-  /// Whether the calling coroutine has to make the value: as soon as it is there, or its maker has failed.
+  /// Waits until the value is there, or its maker has failed. Whether the calling coroutine has to make it.
   @usableFromInline
   final func begin(timeout: Duration?) throws -> Bool {
     let core = CoroutineCore.running(for: "Once.get(_:)")
@@ -39,7 +39,7 @@ class OnceCore: Waitable, @unchecked Sendable {
     }.mustMake
   }
 
-  /// Whether the calling task has to make the value.
+  /// The same for the calling task.
   @usableFromInline
   nonisolated(nonsending) final func begin(timeout: Duration?) async throws -> Bool {
     let holder = LockHolder.current

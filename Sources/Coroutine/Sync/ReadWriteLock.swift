@@ -38,7 +38,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   ///   - body: runs at once, on the calling coroutine, at the same time as other readers. May suspend.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
   ///   before; what `body` throws.
-  /// - Precondition: called inside a coroutine, which is not the lock's writer: traps.
+  /// - Precondition: called inside a coroutine, which is not the lock's writer: traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withReadLock<Result: ~Copyable>(
@@ -81,7 +81,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   ///   - body: runs at once, on the calling coroutine. May suspend.
   /// - Throws: `CancellationError` if the caller is cancelled before it has the lock; `TimeoutError` if the time was up
   ///   before; what `body` throws.
-  /// - Precondition: called inside a coroutine, which is not the lock's writer already: traps.
+  /// - Precondition: called inside a coroutine, which is not the lock's writer already: traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func withWriteLock<Result: ~Copyable>(

@@ -3,8 +3,8 @@
 /// The readers, the writer and the waiters. Pure: no lock, no switch.
 ///
 /// Invariants: there is never a writer beside readers. The first waiter in the queue, if its wait has not ended, can't
-/// go on beside the holders: so a reader waits there only for a writer. The exception lasts until one that was before it, and
-/// whose wait has ended, withdraws: that lets it in.
+/// go on beside the holders: so a reader waits there only for a writer. The exception: one before it has given up, and has not
+/// withdrawn yet. Its withdrawal lets this one in.
 struct ReadWriteLockStateMachine {
   typealias Node = UnsafeMutablePointer<ReadWriteLockNode>
 

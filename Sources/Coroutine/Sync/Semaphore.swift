@@ -20,7 +20,7 @@ public struct Semaphore: Sendable {
   /// A semaphore with permits to give out.
   ///
   /// - Parameters:
-  ///   - permits: how many there are at first. Not negative: traps.
+  ///   - permits: how many there are at first. Not negative: traps otherwise.
   ///   - name: for backtraces and messages.
   public init(permits: Int, name: String = "") {
     require(permits >= 0, "a Semaphore can't begin with \(permits) permits: give it zero or more")
@@ -48,8 +48,8 @@ public struct Semaphore: Sendable {
   /// Takes permits; suspends the calling coroutine until there are enough and no waiter is before it.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
-  ///     behind it.
+  ///   - count: all at once, or none. Not negative: traps otherwise. More than there will ever be: waits for ever, and so do
+  ///     all behind it.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError` if the caller is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
@@ -62,8 +62,8 @@ public struct Semaphore: Sendable {
   /// Takes permits, in `async` code; suspends the calling task until there are enough and no waiter is before it.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
-  ///     behind it.
+  ///   - count: all at once, or none. Not negative: traps otherwise. More than there will ever be: waits for ever, and so do
+  ///     all behind it.
   ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `CancellationError` if the task is cancelled before it has them; `TimeoutError` if the time was up before.
   ///   Then it has none.
@@ -73,7 +73,7 @@ public struct Semaphore: Sendable {
 
   /// Takes permits if there are enough and there are no waiters. Never waits itself; callable from any thread.
   ///
-  /// - Parameter count: not negative: traps.
+  /// - Parameter count: not negative: traps otherwise.
   /// - Returns: whether the caller has them.
   public func tryAcquire(_ count: Int = 1) -> Bool {
     storage.tryAcquire(count)
@@ -119,8 +119,8 @@ public struct Semaphore: Sendable {
   /// Runs `body` with `count` permits, and gives them back.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
-  ///     behind it.
+  ///   - count: all at once, or none. Not negative: traps otherwise. More than there will ever be: waits for ever, and so do
+  ///     all behind it.
   ///   - timeout: how long to wait for the permits at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs with the permits, on the caller.
   /// - Throws: what `acquire` and `body` throw.
@@ -138,8 +138,8 @@ public struct Semaphore: Sendable {
   /// Runs `body` with `count` permits, and gives them back, in `async` code.
   ///
   /// - Parameters:
-  ///   - count: all at once, or none. Not negative: traps. More than there will ever be: waits for ever, and so do all
-  ///     behind it.
+  ///   - count: all at once, or none. Not negative: traps otherwise. More than there will ever be: waits for ever, and so do
+  ///     all behind it.
   ///   - timeout: how long to wait for the permits at most; zero or less: does not wait; `nil`: without a limit.
   ///   - body: runs with the permits, on the caller.
   /// - Throws: what `acquire` and `body` throw.

@@ -3,8 +3,8 @@
 /// The free permits, the waiters, and how many each wants. Pure: no lock, no switch.
 ///
 /// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free, in each of the cases
-/// by which it waits there. Except while a waiter that was before it, and whose wait has ended, has not withdrawn: its
-/// withdrawal grants the permits. The number may be negative: that many of the permits that come back are taken away.
+/// by which it waits there. The exception: one before it has given up, and has not withdrawn yet. Its withdrawal grants the
+/// permits. The number may be negative: that many of the permits that come back are taken away.
 struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 

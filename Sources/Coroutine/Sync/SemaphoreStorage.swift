@@ -67,7 +67,7 @@ final class SemaphoreStorage: Waitable, @unchecked Sendable {
 
   func withdraw(_ node: UnsafeMutablePointer<SemaphoreNode>) -> ClaimedWaiters { machine.withdraw(node) }
 
-  /// How many wait, those included that have given up but not yet withdrawn.
+  /// How many wait, those included that have given up but not yet withdrawn. For tests.
   var waiterCount: Int { lock.withLock { machine.waiters.count } }
 
   func requireNotNegative(_ count: Int) {

@@ -28,7 +28,7 @@ public struct WaitGroup: Sendable {
   /// A group with this many things to be done.
   ///
   /// - Parameters:
-  ///   - count: not negative: traps.
+  ///   - count: not negative: traps otherwise.
   ///   - name: for backtraces and messages.
   public init(count: Int = 0, name: String = "") {
     require(count >= 0, "a WaitGroup can't begin with a count of \(count): give it zero or more")
@@ -45,7 +45,7 @@ public struct WaitGroup: Sendable {
   ///
   /// Before the thing begins, and not by itself: else a `wait` in between finds the count at zero.
   ///
-  /// - Parameter count: not negative, nor more than there can be (`Int.max` in all): traps.
+  /// - Parameter count: not negative, nor more than there can be (`Int.max` in all): traps otherwise.
   public func add(_ count: Int = 1) {
     require(count >= 0, "\(count) things added to \(named("wait group", name)): use done() for what is done")
     storage.change(by: count)
@@ -83,7 +83,7 @@ public struct WaitGroup: Sendable {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if the time was up before.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
   @available(*, noasync, message: "use 'await wait()' in async code")
   public func waitBlocking(
     timeout: Duration? = nil, file: StaticString = #fileID, line: UInt = #line

@@ -179,7 +179,7 @@ extension TimerService {
     return deadline <= now ? 0 : kernelTime.addingSaturated(deadline - now)
   }
 
-  /// The deadline of a wait that begins now. So long that it doesn't fit: never. Now if it is negative.
+  /// The deadline of a wait that begins now: `WaitDeadline.never` if it does not fit, now if the duration is negative.
   @usableFromInline
   package func deadline(after duration: Duration) -> UInt64 { Self.deadline(duration, after: now) }
 
@@ -192,9 +192,9 @@ extension TimerService {
   /// The deadline that stands for an instant of one of the kernel's clocks, `SuspendingClock` and `ContinuousClock`; `nil`
   /// for any other clock. Of the shared service.
   ///
-  /// An instant of the former is a time of `shared`. The latter goes on while the machine is suspended, and nothing that a
-  /// thread can sleep on in a futex follows it: if the machine is suspended during the wait, that is too long by the time of
-  /// that. Equal instants are equal deadlines, and later ones are later.
+  /// An instant of the former is a time of `shared`. The latter goes on while the machine is suspended, and a futex can't sleep
+  /// by it: a wait during which the machine is suspended is too long by that time. Equal instants are equal deadlines, and
+  /// later ones are later.
   @usableFromInline
   package func deadline<C: Clock>(at instant: C.Instant, of clock: C) -> UInt64? where C.Duration == Duration {
     if isUnusual.load(ordering: .relaxed), let deadline = virtualDeadline(at: instant, of: clock) { return deadline }

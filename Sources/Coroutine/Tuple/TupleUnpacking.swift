@@ -11,7 +11,7 @@ extension Tuple {
   ///
   /// - Parameter type: the types of the values, one for each; `Any` is any type.
   /// - Returns: the values; `nil` where the tuple has `nil`, or ends before.
-  /// - Precondition: each value is of its type: traps.
+  /// - Precondition: each value is of its type: traps otherwise.
   public func unpacked<each Value>(as type: repeat (each Value).Type) -> (repeat (each Value)?) {
     var position = 0
     func next<Next>(as type: Next.Type) -> Next? {
@@ -32,7 +32,7 @@ extension Tuple {
   /// Fewer variables than values: the others go nowhere. More: those behind the tuple's end stay as they are. A `nil` in
   /// the tuple is assigned. Up to eight variables: Swift has no `inout` parameter packs.
   ///
-  /// - Precondition: each value is of its variable's type: traps.
+  /// - Precondition: each value is of its variable's type: traps otherwise.
   public func unpack<A>(into a: inout A?) {
     assign(0, to: &a)
   }
