@@ -401,7 +401,7 @@ struct CoroutineReader {
     backtrace.scheduler = (try? scheduler(of: core, state)) ?? ""
     let extras = try memory.word(core &+ layout.core_extras)
     backtrace.isCancelled = extras == 0 ? false : try memory.word(extras &+ layout.extras_cancelled) != 0
-    let parent = try memory.word(core &+ layout.core_parent)
+    let parent = try memory.word(core &+ layout.core_creator)
     backtrace.parentID = parent == 0 ? nil : parent
     let scope = try memory.word(core &+ layout.core_scope)
     if scope != 0 {

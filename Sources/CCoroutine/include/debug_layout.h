@@ -66,7 +66,7 @@ struct coroutine_debug_layout {
   uint64_t arena_stack_size, arena_gap, arena_base, arena_slots, arena_older, arena_live;
 
   // A coroutine.
-  uint64_t core_id, core_name, core_block, core_parent, core_scope, core_state, core_state_ready;
+  uint64_t core_id, core_name, core_block, core_creator, core_scope, core_state, core_state_ready;
   uint64_t core_home, core_next_ready, core_since;
   // Where a coroutine keeps what few have; 0: it has nothing of that. The word at `extras_cancelled` is 0 unless it was cancelled.
   uint64_t core_extras, extras_visiting, extras_creation, extras_cancelled;

@@ -17,7 +17,7 @@ enum BackendChoice {
     guard traits.count > 1 else { return nil }
     return "The packages of this program turn on several context backends, \(traits.joined(separator: " and ")): "
       + "\(selected) is used. To find out who asks for it, look for the traits of the package Coroutine in their manifests. "
-      + "Coroutine.requireBackend(\"\(traits[0])\") at the start ends a program that runs on another one. (Told in debug "
+      + "Coroutine.requireBackend(\"\(traits[0])\") at the start ends a program that runs on another one. (Said in debug "
       + "builds only.)"
   }
 }

@@ -253,20 +253,20 @@ extension CoroutineCore {
   static func run(_ job: consuming CoroutineJob, isInPool: Bool = false) {
     let core = job.take()
     core._withUnsafeGuaranteedRef { core in
-      if core.restraint.pins == 0 { core.run(isNested: false, isInPool: isInPool) } else { core.runPinned() }
+      if core.restraint.pins == 0 { core.run(keepsWorker: false, isInPool: isInPool) } else { core.runPinned() }
     }
   }
 
   /// - Parameters:
-  ///   - isNested: by `runImmediately`. The code below it goes on as the same worker: if the coroutine waits pinned to the
-  ///     thread, that does not give its worker away. (Nothing to do with `ControlBlock.State.nested`.)
+  ///   - keepsWorker: the code below it goes on as the same worker. If the coroutine waits pinned to the thread, the pool does not
+  ///     get another thread for that worker.
   ///   - isOnTop: when it suspends, the code below it on this thread goes on, and not the scheduler's loop.
   ///   - isInPool: by a thread of a pool's own: around it no C++ exception is being handled.
   @inline(__always)
-  final func run(isNested: Bool, isOnTop: Bool = false, isInPool: Bool = false) {
+  final func run(keepsWorker: Bool, isOnTop: Bool = false, isInPool: Bool = false) {
     guard var block = block ?? start() else { return }
     Self.requireReady(block)
-    while let pinned = Self.runTurn(block, isNested: isNested, isOnTop: isOnTop, isInPool: isInPool) {
+    while let pinned = Self.runTurn(block, keepsWorker: keepsWorker, isOnTop: isOnTop, isInPool: isInPool) {
       Self.requireReady(pinned)
       block = pinned
     }
@@ -277,7 +277,7 @@ extension CoroutineCore {
   /// again.
   @inline(__always)
   static func runTurn(
-    _ first: UnsafeMutablePointer<ControlBlock>, isNested: Bool, isOnTop: Bool, isInPool: Bool = false
+    _ first: UnsafeMutablePointer<ControlBlock>, keepsWorker: Bool, isOnTop: Bool, isInPool: Bool = false
   ) -> UnsafeMutablePointer<ControlBlock>? {
     let resumer = coroutine_current()
     core(of: first)._withUnsafeGuaranteedRef { $0.beginTurn(first) }
@@ -291,7 +291,7 @@ extension CoroutineCore {
     coroutine_thread_state_leave(&block.pointee.threadState)
     if isOnTop { block.pointee.mode.remove(.onTop) }
     coroutine_set_current(resumer)
-    return core(of: block)._withUnsafeGuaranteedRef { $0.endTurn(block, isNested: isNested) }
+    return core(of: block)._withUnsafeGuaranteedRef { $0.endTurn(block, keepsWorker: keepsWorker) }
   }
 
   @inline(__always)
@@ -321,7 +321,7 @@ extension CoroutineCore {
   /// Off its stack. Returns as `runTurn`.
   @inline(__always)
   private final func endTurn(
-    _ block: UnsafeMutablePointer<ControlBlock>, isNested: Bool
+    _ block: UnsafeMutablePointer<ControlBlock>, keepsWorker: Bool
   ) -> UnsafeMutablePointer<ControlBlock>? {
     reportOpenAccess(block)
     requireNoThreadBoundCode(block)
@@ -332,7 +332,7 @@ extension CoroutineCore {
     let afterSwitch = block.pointee.afterSwitch
     block.pointee.afterSwitch = .none
     guard restraint.pins == 0 else {
-      stay(block, afterSwitch, isNested: isNested)
+      stay(block, afterSwitch, keepsWorker: keepsWorker)
       return block
     }
     switch afterSwitch {
@@ -465,7 +465,7 @@ extension CoroutineCore {
       guard let code = ThreadBoundCode.around(block), restraint.pins == 0 || code != .dispatchBlock else { return }
       let advice =
         code == .initialiser ? "Wait before its first use." : "Wait outside of it, or inside withThreadPinned."
-      fatalError("\(description) suspends inside \(code.text). \(code.consequence) \(advice) (Debug builds tell.)")
+      fatalError("\(description) suspends inside \(code.text). \(code.consequence) \(advice) (Debug builds check.)")
     }
   #else
     @inline(__always)
@@ -560,7 +560,7 @@ extension CoroutineCore {
     let accesses = AttachedAccesses(home.sharedAccesses)
     accesses?.attach()
     // One call: with two of them the compiler inlines `run` nowhere, and a joiner that runs what it joins takes a fifth longer.
-    run(isNested: true, isOnTop: true)
+    run(keepsWorker: true, isOnTop: true)
     accesses?.end()
     Self.current?.attachSharedAccesses()
   }

@@ -129,7 +129,7 @@ extension CoroutineCore {
     guard let block, block.pointee.state.load(ordering: .relaxed) == .suspended else { reportSecondWake() }
     if coroutine_notes_are_taken() { noteWake() }
     // If it pins itself to this one, it is ready again.
-    while Self.runTurn(block, isNested: false, isOnTop: true) != nil { Self.requireReady(block) }
+    while Self.runTurn(block, keepsWorker: false, isOnTop: true) != nil { Self.requireReady(block) }
   }
 
   @inline(__always)

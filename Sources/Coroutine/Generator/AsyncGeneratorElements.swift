@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 extension AsyncGenerator {
-  /// What the body yields, for `for … in` inside a coroutine, and for `merge`, `zip`, `combineLatest`, `debounce` and `chunks`.
+  /// What the body yields, for `for … in` inside a coroutine, and for `merge` and the other operators.
   ///
   /// ```swift
   /// for row in merge(rows.elements, updates.received) { show(row) }

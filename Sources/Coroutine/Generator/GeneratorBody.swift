@@ -151,6 +151,6 @@ func generatorEntry(_ word: UInt) {
   func generatorRequireNoThreadBoundCode(_ block: UnsafeMutablePointer<ControlBlock>) {
     guard let code = ThreadBoundCode.around(block) else { return }
     fatalError(
-      "a Generator's body yields inside \(code.text). \(code.consequence) Yield outside of it. (Debug builds tell.)")
+      "a Generator's body yields inside \(code.text). \(code.consequence) Yield outside of it. (Debug builds check.)")
   }
 #endif

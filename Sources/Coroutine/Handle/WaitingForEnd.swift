@@ -56,9 +56,8 @@ extension CoroutineCore {
     else { return }
     let accesses = AttachedAccesses(ofPoolAt: pool)
     accesses?.attach()
-    // Not as nested: should it wait pinned to this thread, the pool goes on with another one, as this one's runner
-    // knows.
-    run(isNested: false, isOnTop: true)
+    // Should it wait pinned to this thread, the pool goes on with another one, as this one's runner knows.
+    run(keepsWorker: false, isOnTop: true)
     if let accesses {
       accesses.end()
       joiner.attachSharedAccesses()

@@ -106,7 +106,7 @@ enum DebugLayout {
     layout.core_id = id
     layout.core_name = name
     layout.core_block = block
-    layout.core_parent = parent
+    layout.core_creator = parent
     layout.core_scope = scope
     layout.core_state = state
     layout.core_state_ready = UInt64(CoroutineState.ready.rawValue)

@@ -97,7 +97,7 @@ enum BlockedPoolDetector {
   private static func report(_ pool: PoolCore) {
     BlockedPoolReport(pool).print(
       seconds: limit.components.seconds,
-      advice: "(Told once; \(variable)=0 turns this off, or sets other seconds.)")
+      advice: "(Said once; \(variable)=0 turns this off, or sets other seconds.)")
   }
 
   // MARK: The environment

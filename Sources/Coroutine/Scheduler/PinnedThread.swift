@@ -9,14 +9,14 @@ extension CoroutineCore {
   /// returns, the next one begins.
   @inline(never)
   final func stay(
-    _ block: UnsafeMutablePointer<ControlBlock>, _ afterSwitch: ControlBlock.AfterSwitch, isNested: Bool
+    _ block: UnsafeMutablePointer<ControlBlock>, _ afterSwitch: ControlBlock.AfterSwitch, keepsWorker: Bool
   ) {
     guard let pin else { fatalError("\(description) stays on a thread to which it is not pinned") }
     if case .finish = afterSwitch {
       reportEndWithThreadPinned(description)
     }
     // Without a worker, the waker resumes it directly, past the scheduler: there is no turn to wait for.
-    let worker = isNested ? nil : poolWorker
+    let worker = keepsWorker ? nil : poolWorker
     pin.hasHandedOff = worker != nil
     // From here on the worker has no thread, until it gets another one.
     if worker != nil { coroutine_set_worker(nil) }
@@ -30,7 +30,7 @@ extension CoroutineCore {
     }
     worker?._withUnsafeGuaranteedRef { $0.replaceThread() }
     if let explorer, explorer.isCurrent { return explorer.keepThread(for: self) { pin.waitForTurn(until: $0) } }
-    if case .queue(let queue) = scheduler, !isNested {
+    if case .queue(let queue) = scheduler, !keepsWorker {
       queue.drainStays()
       _ = pin.waitForTurn()
       return queue.drainGoesOn()

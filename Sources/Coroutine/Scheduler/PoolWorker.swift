@@ -11,8 +11,8 @@ import Synchronization
 /// What is ready is its superclass, and no object of its own: a reference between the two would be read at every pick.
 // Unchecked: by the rule of `WorkerQueue`.
 final class PoolWorker: WorkerQueue, @unchecked Sendable {
-  /// The state of its random numbers. The owner's.
-  @exclusivity(unchecked) private var random: UInt32
+  /// At which worker it begins to look for work. The owner's.
+  @exclusivity(unchecked) private var random: RandomWord
   /// What it begins: in no queue any more, and not yet on a stack. The owner's; debuggers read it during a freeze.
   private let starting = Atomic<WorkRing.Element?>(nil)
   /// A stack that the last coroutine here has left, for the next one, past the lock of the pool of stacks. The owner's.
@@ -34,7 +34,7 @@ final class PoolWorker: WorkerQueue, @unchecked Sendable {
   @exclusivity(unchecked) var hasThread = false
 
   override init(core: PoolCore, index: Int) {
-    random = UInt32(truncatingIfNeeded: index &+ 1) &* 0x9e37_79b9
+    random = RandomWord(seed: UInt64(index))
     super.init(core: core, index: index)
   }
 
@@ -74,12 +74,7 @@ extension PoolWorker {
   }
 
   /// A number below `limit`. The owner's.
-  func randomNumber(below limit: Int) -> Int {
-    random ^= random << 13
-    random ^= random >> 17
-    random ^= random << 5
-    return Int(random) % limit
-  }
+  func randomNumber(below limit: Int) -> Int { random.next(below: limit) }
 }
 
 // MARK: - The spare stack

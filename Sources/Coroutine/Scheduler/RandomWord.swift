@@ -26,7 +26,7 @@ struct RandomWord {
   @inlinable @inline(__always)
   func seeded(_ seed: @autoclosure () -> UInt64) -> RandomWord { state == 0 ? RandomWord(seed: seed()) : self }
 
-  /// A number below `bound`, which is less than 2^16. As even as 2^32 states allow.
+  /// A number below `bound`, which is less than 2^22. As even as 2^32 states allow.
   @inlinable @inline(__always)
   mutating func next(below bound: Int) -> Int {
     state ^= state &<< 13

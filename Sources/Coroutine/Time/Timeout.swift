@@ -13,8 +13,9 @@ import Synchronization
 ///
 /// When the time is up, the operation that `body` waits in, or the next one that may wait, throws `CancellationError`,
 /// and `Coroutine.isCancelled` is true inside of it, but not outside. They nest: the nearest deadline wins.
-/// Cancellation is cooperative: a body that ignores it goes on, and its result is not thrown away. A deadline comes by
-/// the timers' thread, and may be seen late.
+/// Cancellation is cooperative: a body that ignores it goes on, and its result is not thrown away. A loop that can't throw, such as
+/// one over `received`, a `Ticker` or an operator, ends then as it does at the sequence's end: say
+/// `try Coroutine.checkCancellation()` behind it. A deadline comes by the timers' thread, and may be seen late.
 ///
 /// An error of one's own says what took too long, in the words of the caller's own types:
 ///

@@ -20,7 +20,7 @@ package final class TimerService: Sendable {
   private let driver: Driver
   /// Whether it is not simply the kernel's time: it is moved by hand, or, of `shared`, some code has a service of its own.
   /// Never taken back: timers that were armed in the other service may still be there.
-  private let isUnusual: Atomic<Bool>
+  private let mayBeVirtual: Atomic<Bool>
 
   /// The service that `shared` stands for in the code that runs here, if that is another one.
   @TaskLocal private static var substitute: TimerService?
@@ -44,7 +44,7 @@ package final class TimerService: Sendable {
     queue = TimerQueue()
     queue.keepWholeInChildren()
     driver = .thread(TimerThread(driving: queue))
-    isUnusual = Atomic(false)
+    mayBeVirtual = Atomic(false)
   }
 
   /// A service whose time only `advance(to:)` moves.
@@ -53,7 +53,7 @@ package final class TimerService: Sendable {
   package init(startingAt now: UInt64, whenArmed: @escaping @Sendable () -> Void = {}) {
     queue = TimerQueue()
     driver = .manual(ManualTime(now, whenArmed))
-    isUnusual = Atomic(true)
+    mayBeVirtual = Atomic(true)
   }
 }
 
@@ -64,20 +64,20 @@ extension TimerService {
   /// live as long as any of them.
   @inline(never)
   package func withVirtualTime<Result>(_ body: () throws -> Result) rethrows -> Result {
-    Self.shared.isUnusual.store(true, ordering: .relaxed)
+    Self.shared.mayBeVirtual.store(true, ordering: .relaxed)
     return try Self.$substitute.withValue(self, operation: body)
   }
 
   /// Runs `body` as code for which a service stands for `shared`; `nil`: `shared` itself. For what began there, and is now
   /// asked from elsewhere.
   package static func withTime<Result>(of virtual: TimerService?, _ body: () throws -> Result) rethrows -> Result {
-    guard shared.isUnusual.load(ordering: .relaxed), substitute !== virtual else { return try body() }
+    guard shared.mayBeVirtual.load(ordering: .relaxed), substitute !== virtual else { return try body() }
     return try $substitute.withValue(virtual, operation: body)
   }
 
   /// The service that stands for `shared` in the code that runs here; `nil`: itself.
   package static var virtual: TimerService? {
-    shared.isUnusual.load(ordering: .relaxed) ? substitute : nil
+    shared.mayBeVirtual.load(ordering: .relaxed) ? substitute : nil
   }
 }
 
@@ -90,7 +90,7 @@ extension TimerService {
   /// The node must stay where it is until it has been disarmed or has fired: see `TimerQueue` for when that is.
   @usableFromInline
   package func arm(_ node: UnsafeMutablePointer<TimerNode>) {
-    guard !isUnusual.load(ordering: .relaxed) else { return armUnusually(node) }
+    guard !mayBeVirtual.load(ordering: .relaxed) else { return armWhereVirtual(node) }
     armByThread(node)
   }
 
@@ -102,7 +102,7 @@ extension TimerService {
   }
 
   @inline(never)
-  private func armUnusually(_ node: UnsafeMutablePointer<TimerNode>) {
+  private func armWhereVirtual(_ node: UnsafeMutablePointer<TimerNode>) {
     switch driver {
     case .manual(let time):
       _ = queue.arm(node)
@@ -114,7 +114,7 @@ extension TimerService {
       if node.pointee.elsewhere?.toOpaque() != substitute.map({ Unmanaged.passUnretained($0).toOpaque() }) {
         node.pointee.elsewhere = substitute.map { .passUnretained($0) }
       }
-      if let substitute { substitute.armUnusually(node) } else { armByThread(node) }
+      if let substitute { substitute.armWhereVirtual(node) } else { armByThread(node) }
     }
   }
 
@@ -123,12 +123,12 @@ extension TimerService {
   /// - Returns: whether it was still armed. `false`: it fired, is firing on another thread, or was never armed.
   @usableFromInline @discardableResult
   package func disarm(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
-    guard !isUnusual.load(ordering: .relaxed) else { return disarmUnusually(node) }
+    guard !mayBeVirtual.load(ordering: .relaxed) else { return disarmWhereVirtual(node) }
     return queue.disarm(node)
   }
 
   @inline(never)
-  private func disarmUnusually(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
+  private func disarmWhereVirtual(_ node: UnsafeMutablePointer<TimerNode>) -> Bool {
     // A service that is moved by hand has what was armed in it, and reads nothing of a node that another thread may be arming.
     guard case .thread = driver, let elsewhere = node.pointee.elsewhere else { return queue.disarm(node) }
     return elsewhere._withUnsafeGuaranteedRef { $0.queue.disarm(node) }
@@ -158,11 +158,11 @@ extension TimerService {
   /// The time on the service's clock, in nanoseconds.
   @usableFromInline
   package var now: UInt64 {
-    isUnusual.load(ordering: .relaxed) ? unusualNow : MonotonicClock.now
+    mayBeVirtual.load(ordering: .relaxed) ? virtualNow : MonotonicClock.now
   }
 
   @inline(never)
-  private var unusualNow: UInt64 {
+  private var virtualNow: UInt64 {
     switch driver {
     case .thread: Self.substitute?.now ?? MonotonicClock.now
     case .manual(let time): time.now.load(ordering: .acquiring)
@@ -197,7 +197,7 @@ extension TimerService {
   /// later ones are later.
   @usableFromInline
   package func deadline<C: Clock>(at instant: C.Instant, of clock: C) -> UInt64? where C.Duration == Duration {
-    if isUnusual.load(ordering: .relaxed), let deadline = virtualDeadline(at: instant, of: clock) { return deadline }
+    if mayBeVirtual.load(ordering: .relaxed), let deadline = virtualDeadline(at: instant, of: clock) { return deadline }
     if let clock = clock as? ContinuousClock, let instant = instant as? ContinuousClock.Instant {
       let time = clock.systemEpoch.duration(to: instant).nanosecondsRoundedUp
       // So far away that it is never.
