@@ -8,6 +8,8 @@
 #include <setjmp.h>
 #include <sys/mman.h>
 
+#include "CCoroutineSystem.h"
+
 // MARK: Without memory
 
 // libdw ends the process when it gets no memory, unless its handler does not return. A dump goes on without names.
@@ -115,15 +117,34 @@ static int note_function(Dwarf_Die *entry, void *context) {
   return reading->info->ranges_left > 0 ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
+// libdw reads lines in a frame of 149 KiB, which it does not probe: more than a coroutine has left, and enough to step over the
+// guard below. So a thread of its own does that.
+static void *read_lines(void *argument) {
+  struct reading *reading = argument;
+  struct debug_unit *unit = reading->unit;
+  jmp_buf here;
+  lack_of_memory = &here;
+  size_t file_count;
+  if (setjmp(here) != 0) {
+    reading->info->lacked_memory = true;
+    unit->line_count = 0;
+    unit->files = NULL;
+    return NULL;
+  }
+  if (dwarf_getsrclines(&unit->entry, &unit->lines, &unit->line_count) != 0) unit->line_count = 0;
+  if (dwarf_getsrcfiles(&unit->entry, &unit->files, &file_count) != 0) unit->files = NULL;
+  return NULL;
+}
+
+// Without a thread the unit has no lines.
 static void read_unit(struct debug_info *info, struct debug_unit *unit) {
   if (unit->was_read) return;
   unit->was_read = true;
   struct reading reading = {info, unit};
   dwarf_getfuncs(&unit->entry, note_function, &reading, 0);
   sort_ranges(&unit->functions);
-  size_t file_count;
-  if (dwarf_getsrclines(&unit->entry, &unit->lines, &unit->line_count) != 0) unit->line_count = 0;
-  if (dwarf_getsrcfiles(&unit->entry, &unit->files, &file_count) != 0) unit->files = NULL;
+  coroutine_system_thread thread;
+  if (coroutine_system_create_thread(&thread, read_lines, &reading) == 0) coroutine_system_join_thread(thread);
 }
 
 // MARK: Lines

@@ -34,7 +34,7 @@ public struct CoroutineDump: Sendable {
   /// up after that, once for each address in the program: some milliseconds, or as many as the debug information has megabytes.
   /// Takes some 200 bytes for each coroutine: `write` does not.
   ///
-  /// Callable from any thread, also inside a coroutine, which must have 32 KiB of its stack left. Not in a signal handler:
+  /// Callable from any thread, also inside a coroutine, which must have 64 KiB of its stack left. Not in a signal handler:
   /// see `onSignal(_:to:options:)`. Needs no lock that the program could hold.
   ///
   /// - Parameters:
@@ -87,7 +87,7 @@ extension CoroutineDump {
   ///
   /// Coroutines are kept from running while the stacks are read, not while `sink` is called.
   ///
-  /// Callable from any thread, also inside a coroutine, which must have 32 KiB of its stack left. Not in a signal handler.
+  /// Callable from any thread, also inside a coroutine, which must have 64 KiB of its stack left. Not in a signal handler.
   ///
   /// - Parameters:
   ///   - options: how it is made and written.

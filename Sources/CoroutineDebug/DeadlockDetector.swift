@@ -24,7 +24,7 @@ public enum DeadlockDetector {
   /// The cycles that there are at this moment, and the coroutines that have suspended inside the initialiser of a variable.
   ///
   /// All coroutines are kept from going on while it looks, some two microseconds for each. Callable from any thread, also
-  /// inside a coroutine; not in a signal handler.
+  /// inside a coroutine, which must have 64 KiB of its stack left; not in a signal handler.
   ///
   /// - Throws: `CoroutineDump.Unavailable`.
   public static func find() throws -> [DeadlockReport] {
@@ -50,7 +50,7 @@ extension DeadlockDetector {
   /// calling this, the caller states that no thread, task or event loop is going to do so. (A callback that will never
   /// be called is taken for a leak when no thread of the process is left that could call it: see `Kind.standstill`.)
   ///
-  /// Blocks the calling thread meanwhile. A coroutine that calls it is not counted.
+  /// Blocks the calling thread meanwhile. A coroutine that calls it is not counted; it must have 64 KiB of its stack left.
   ///
   /// - Parameters:
   ///   - timeout: how long to wait for quiet.
@@ -70,7 +70,7 @@ extension DeadlockDetector {
       // In this order: where nothing else can happen any more, what is found is final.
       let isStill = standing.look()
       let left = try CoroutineDump.explaining { try DeadlockSearch.leftovers() }
-        .filter { $0.backtrace.id != caller && !isIgnored($0.backtrace) }
+        .filter { $0.backtrace.id != caller && !Inspection.isLasting($0.backtrace.id) && !isIgnored($0.backtrace) }
       guard !left.isEmpty else { return nil }
       let active = left.first { $0.activity != nil }
       let ids = active == nil ? left.map(\.backtrace.id) : nil

@@ -78,7 +78,7 @@ enum DeadlockSearch {
     case .ready: "is ready"
     case .running: "runs"
     case .suspended:
-      if coroutine.hasTimeout || coroutine.isTimed {
+      if coroutine.hasTimeout || coroutine.waitIsTimed == true {
         "waits until a deadline"
       } else if coroutine.waitsForTick {
         "waits for a tick"
@@ -158,14 +158,15 @@ enum DeadlockSearch {
 
   /// Whether a timer is going to cancel it, or the scope that it belongs to.
   private static func isTimed(_ coroutine: InspectedCoroutine, in all: [UInt64: InspectedCoroutine]) -> Bool {
+    if let isTimed = coroutine.waitIsTimed { return isTimed }
     var current = coroutine
-    while true {
-      if current.isTimed { return true }
-      guard let scope = current.scope else { return false }
+    while let scope = current.scope {
       guard scope.ownerID != 0 else { return Inspection.hasTimedTasks }
       // An owner is there as long as its scope has children: unless it is just being moved.
       guard let owner = all[scope.ownerID] else { return true }
+      if owner.isTimed { return true }
       current = owner
     }
+    return false
   }
 }

@@ -82,6 +82,17 @@ extension FaultyProgram {
       handle.fulfill(context.launch("second") { try first.get() })
       try context.joinAll()
     },
+    FaultyProgram("two that need each other's values, and that of one that has ended", .cycle(["first", "second"])) {
+      context in
+      let (known, handle) = Promise<Coroutine<Void, any Error>>.makePromise()
+      let ended = context.launch("ended") {}
+      let first = context.launch("first") {
+        try ended.get()
+        _ = try values(of: [ended, known.get()])
+      }
+      handle.fulfill(context.launch("second") { try first.get() })
+      try context.joinAll()
+    },
     FaultyProgram("two that need the values of each other", .cycle(["first", "second"])) { context in
       let (known, handle) = Promise<Coroutine<Void, any Error>>.makePromise()
       let first = context.launch("first") { _ = try values(of: [known.get()]) }

@@ -1,6 +1,7 @@
 import Context
 import Coroutine
 import CoroutineDebug
+import CoroutineIO
 import CoroutineTestSupport
 import Glibc
 import Testing
@@ -209,7 +210,47 @@ import Testing
     end(first)
   }
 
+  @Test func aTimeoutAroundAShieldOpensNoCycleInIt() async {
+    // What is in a shield can't be ended: in a process of its own.
+    await #expect(processExitsWith: .success) {
+      func check() throws {
+        let tests = DeadlockTests()
+        let jobs = try tests.crossing(CoroutineMutex(0), CoroutineMutex(0)) { mutex in
+          try withTimeout(.seconds(3600)) { try withCancellationShield { try mutex.withLock { _ in } } }
+        }
+        try tests.awaitWait(jobs, "lock")
+        exit(try tests.cycles(of: jobs).isEmpty ? EXIT_FAILURE : EXIT_SUCCESS)
+      }
+      try check()
+    }
+  }
+
   // MARK: Leaks
+
+  @Test func theCoroutineThatDeliversSignalsIsNoLeak() async {
+    await #expect(processExitsWith: .success) {
+      func check() throws {
+        let signals = try Signals.received(SIGUSR2)
+        kill(getpid(), SIGUSR2)
+        guard try signals.receiveBlocking() == SIGUSR2 else { exit(2) }
+        signals.close()
+        exit(try DeadlockDetector.findLeaks(timeout: .seconds(3600)) == nil ? EXIT_SUCCESS : EXIT_FAILURE)
+      }
+      try check()
+    }
+  }
+
+  @Test func aWaitInAShieldIsUntilNoDeadlineAroundThat() throws {
+    let news = Channel<Int>()
+    let job: Job = Coroutine {
+      try withTimeout(.seconds(3600)) { try withCancellationShield { _ = try news.receive() } }
+    }
+    try awaitWait([job], "receive")
+    let leak = try DeadlockDetector.findLeaks(timeout: .seconds(3600)) { $0.id != job.id }
+    #expect(leak?.coroutines.map(\.id) == [job.id])
+    news.close()
+    end([job])
+  }
 
   @Test func whatIsLeftSuspendedIsALeak() throws {
     let jobs = Channel<Int>(name: "jobs")

@@ -133,6 +133,19 @@ struct StackOverflowLimitTests {
     }
   }
 
+  /// libdw's reader of lines alone has a frame of 149 KiB.
+  @Test func aDumpFitsOnAStackOf64KiB() async {
+    await #expect(processExitsWith: .success) {
+      let hasLines = try await Coroutine(stackSize: 64 << 10) { () -> Bool in
+        let dump = try CoroutineDump.capture()
+        let frames = Coroutine.currentID.flatMap { dump[$0]?.frames } ?? []
+        _ = try DeadlockDetector.find()
+        return frames.contains { $0.line != nil }
+      }.value
+      #expect(hasLines)
+    }
+  }
+
   @Test func anOverflowInsideTheSwiftRuntimeIsTold() async {
     let result = await #expect(processExitsWith: .signal(SIGSEGV), observing: [\.standardErrorContent]) {
       let coroutine = Coroutine(name: "looks", stackSize: 64 << 10) { () -> Int in

@@ -354,7 +354,21 @@ extension CoroutineCore {
     }
   }
 
-  /// The same on the coroutine itself: without the lock where nothing is around it, since no other code opens a region.
+  /// Whether a timer may end what it waits for now: not one around a shield. `nil`: none of its own, but one of those around its
+  /// scope may. For debuggers, as above.
+  package final var waitIsTimed: Bool? {
+    cancellationLock.withLock {
+      var next = regions
+      while let current = next {
+        if current.deadline != nil { return true }
+        if current.isShield { return false }
+        next = current.outer
+      }
+      return nil
+    }
+  }
+
+  /// As `isTimed`, on the coroutine itself: without the lock where nothing is around it, since no other code opens a region.
   final var hasOwnDeadline: Bool { regions != nil && isTimed }
 
   /// Whether the coroutine as a whole was cancelled before it ended.

@@ -83,7 +83,7 @@ extension CoroutineCore {
   /// The way of `waitForEnd` on which `core`, the calling coroutine, is suspended.
   @inline(never)
   private final func suspend(_ core: CoroutineCore, until deadline: UInt64) -> WakeCause {
-    require(core !== self, "\(core.description) waits for its own end: it would wait for ever")
+    require(core !== self, "\(core.description) waits for its own end: it would wait for ever. Join it from outside")
     startOnDemand()
     defer { core.hasJoined = true }
     return taking(waitWithoutResult(core, until: deadline))

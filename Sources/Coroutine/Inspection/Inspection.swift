@@ -371,6 +371,16 @@ package struct InspectedCoroutine {
 }
 
 extension Inspection {
+  private static let lastingLock = Lock()
+  /// Guarded by the lock.
+  nonisolated(unsafe) private static var lasting: Set<UInt64> = []
+
+  /// Notes a coroutine of this package's own that is there for good: it is no leak.
+  package static func noteLasting(_ id: UInt64) { lastingLock.withLock { _ = lasting.insert(id) } }
+  package static func isLasting(_ id: UInt64) -> Bool { lastingLock.withLock { lasting.contains(id) } }
+}
+
+extension Inspection {
   /// Whether a timer might cancel a task.
   package static var hasTimedTasks: Bool { TaskTimeout.pending.load(ordering: .relaxed) > 0 }
   /// How many timers are armed, as of now.
@@ -411,6 +421,9 @@ extension InspectedCoroutine {
 
   /// Whether a timer is going to cancel what it does, or some part of that.
   package var isTimed: Bool { core?.isTimed ?? false }
+
+  /// Whether a timer may end its wait; `nil`: none of its own, perhaps one of those around its scope.
+  package var waitIsTimed: Bool? { core.flatMap { $0.waitIsTimed } }
 
   /// Whether it was cancelled as a whole.
   package var isCancelled: Bool { core?.isCancelled ?? false }

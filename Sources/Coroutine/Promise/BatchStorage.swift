@@ -166,7 +166,19 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   /// matter, since any code may settle them. Otherwise the error of any one may be enough, perhaps of one that has just
   /// ended.
   override func wakers(_ operation: WaitReason.Operation) -> Wakers {
-    let ids = sources.map { ($0 as? CoroutineCore)?.id }
-    return goal == .allEnded ? .all(ids.compactMap(\.self)) : .any(ids.map { Wakers(holder: $0) })
+    let cores = sources.map { $0 as? CoroutineCore }
+    guard goal != .allEnded else { return .all(cores.compactMap { $0?.id }) }
+    return .any(cores.filter { !hasDoneItsPart($0) }.map { Wakers(holder: $0?.id) })
+  }
+
+  /// Whether a source is a coroutine that has ended in a way that did not decide: it is no waker any more. (The last one of all is,
+  /// in any case; but then there is none left that has not ended, and so no deadlock.)
+  private func hasDoneItsPart(_ core: CoroutineCore?) -> Bool {
+    guard let core, core.isFinished else { return false }
+    return switch goal {
+    case .allEnded, .firstEnded: false
+    case .allSucceeded: core.failure == nil
+    case .firstSucceeded: core.failure != nil
+    }
   }
 }

@@ -8,7 +8,7 @@ extension WaitText {
     return operation == .promise ? promise : "\(operation) of \(promise)"
   }
 
-  package static func ends(_ count: Int) -> String { "\(count) ends at once" }
+  package static func ends(_ count: Int) -> String { count == 1 ? "1 end" : "\(count) ends at once" }
 }
 
 extension PromiseCore: ShownWaitable {

@@ -87,7 +87,7 @@ class OnceCore: Waitable, @unchecked Sendable {
     require(
       LockHolder(word: maker.load(ordering: .relaxed)) != holder,
       "\(CoroutineCore.current?.description ?? "async code") asks for the value of \(named("once", name)) while it makes "
-        + "it: it would wait for itself for ever")
+        + "it: it would wait for itself for ever. Make it without asking for it")
   }
 
   /// After each change. The caller holds `lock`.
