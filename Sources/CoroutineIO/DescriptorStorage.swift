@@ -35,10 +35,16 @@ final class DescriptorStorage: Sendable {
   static func adoptAny(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
     do {
       return try adopt(number, name: name)
-    } catch let error where error.code == EPERM && error.subject == name {
-      // Not an EPERM of the poller's own making, by which a pipe would never be waited for.
+    } catch let error where error.code == EPERM && error.subject == name || isFile(number) {
+      // Not an EPERM of the poller's own making, by which a pipe would never be waited for. A file needs no poller: a child of
+      // `fork` has none.
       return DescriptorStorage(DescriptorNumber(number, isPolled: false), name: name)
     }
+  }
+
+  private static func isFile(_ number: CInt) -> Bool {
+    var status = stat()
+    return fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
   }
 
   private init(_ number: DescriptorNumber, name: String) {

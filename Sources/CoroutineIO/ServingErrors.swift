@@ -26,6 +26,9 @@ package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
 
   package func report(_ error: any Error, of peer: Peer) {
     if let onError { return onError(error, peer) }
+    // A test's run takes each of them.
+    let origin = "\(origin), connection from \(peer)"
+    if CoroutineErrors.take(error, of: origin) { return }
     let isFirst = lock.withLock {
       var kind = Self.kind(of: error)
       if repeated[kind] == nil, repeated.count >= Self.mostKinds { kind = "other errors" }
@@ -33,7 +36,7 @@ package final class ServingErrors<Peer: Sendable>: @unchecked Sendable {
       repeated[kind, default: -1] += 1
       return isFirst
     }
-    if isFirst { CoroutineErrors.unhandled(error, "\(origin), connection from \(peer)") }
+    if isFirst { CoroutineErrors.unhandled(error, origin) }
   }
 
   /// The same for what has no coroutine to be reported in. `onError` may wait for something: `reportLate` calls it.

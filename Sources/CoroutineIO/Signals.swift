@@ -110,10 +110,11 @@ private final class SignalReceivers: @unchecked Sendable {
     }
     guard begins else { return }
     let deliverer = Deliverer(of: self)
-    Coroutine.detached(name: "signals") {
+    let coroutine = Coroutine.detached(name: "signals") {
       // Each byte says that some signal has come; the records say which.
       while try deliverer.receivers.reader.read() != nil { deliverer.receivers.deliver() }
     }
+    Inspection.noteLasting(coroutine.id)
   }
 
   /// The receivers of signals must hear that none will come. A later subscription tries again.
@@ -121,7 +122,7 @@ private final class SignalReceivers: @unchecked Sendable {
     let all = lock.withLock {
       defer { channels = [:] }
       isDelivering = false
-      for number in channels.keys { coroutine_io_signal_release(number) }
+      for number in channels.keys { _ = coroutine_io_signal_release(number) }
       return channels.values.flatMap(\.self)
     }
     for channel in all { channel.close(throwing: Self.notDelivered) }
@@ -136,13 +137,14 @@ private final class SignalReceivers: @unchecked Sendable {
       guard isDelivering else { throw Self.notDelivered }
       // All or none.
       var caught: [Int32] = []
-      for number in Set(numbers) where channels[number] == nil {
+      for number in Set(numbers) {
+        // Also one that has subscribers: other code may have given it another handler since.
         guard coroutine_io_signal_catch(number) == 0 else {
           let code = coroutine_io_errno()
-          for number in caught { coroutine_io_signal_release(number) }
+          for number in caught { _ = coroutine_io_signal_release(number) }
           throw IOError(operation: "sigaction", code: code, subject: "signal \(number)")
         }
-        caught.append(number)
+        if channels[number] == nil { caught.append(number) }
       }
       for number in Set(numbers) { channels[number, default: []].append(channel) }
     }
@@ -155,7 +157,7 @@ private final class SignalReceivers: @unchecked Sendable {
     channels[number]?.removeAll { $0.isClosed }
     if channels[number]?.isEmpty == true {
       channels[number] = nil
-      coroutine_io_signal_release(number)
+      _ = coroutine_io_signal_release(number)
     }
     return channels[number] != nil
   }
@@ -172,8 +174,8 @@ private final class SignalReceivers: @unchecked Sendable {
       // Also one that came just before it was released, and is found by the look after that. A channel that has subscribed since
       // then gets it. Where other code has put the handler back after the release, it would be found here again and again. (One
       // that had come before that is none of these: the program may have a handler of its own by now.)
-      lock.withLock { if !isCaught(number), record == 2 { coroutine_io_signal_release(number) } }
-      coroutine_io_signal_raise(number)
+      let isRaised = lock.withLock { isCaught(number) || record != 2 || coroutine_io_signal_release(number) }
+      if isRaised { coroutine_io_signal_raise(number) }
     }
   }
 }

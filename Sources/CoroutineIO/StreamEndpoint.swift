@@ -276,8 +276,11 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
       isSocket ? recv(number, target, count, Int32(MSG_DONTWAIT)) : CoroutineLibc.read(number, target, count)
     if received == 0 {
       if !isAtEnd {
-        // The writer may have got the reset that this end stands for. It does not wait: the call is made again.
-        if isSending.load(ordering: .acquiring) { return Int(coroutine_io_fail(EINTR)) }
+        // The writer may have got the reset that this end stands for. It does not wait: the call is made again. (In a child of
+        // `fork` it may be a thread of the parent's, which is not there.)
+        if isSending.load(ordering: .acquiring), !descriptor.waits.isInForkedChild {
+          return Int(coroutine_io_fail(EINTR))
+        }
         if isReset.load(ordering: .relaxed) { return Int(coroutine_io_fail(ECONNRESET)) }
       }
       isAtEnd = true

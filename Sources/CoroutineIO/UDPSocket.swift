@@ -159,7 +159,7 @@ public struct UDPSocket: Sendable {
 
 /// The one whose datagrams a socket receives, shared by its copies.
 // Unchecked: guarded by the lock.
-private final class DatagramPeer: @unchecked Sendable {
+private final class DatagramPeer: HiddenFromMirrors, @unchecked Sendable {
   private let lock = Lock()
   private var address: SocketAddress?
 

@@ -1,6 +1,7 @@
 import CoroutineIO
 import CoroutineTestSupport
 import Glibc
+import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -45,6 +46,65 @@ struct SignalTests {
       if isIgnored() { exit(2) }
       second.close()
       if !isIgnored() { exit(3) }
+      exit(0)
+    }
+  }
+
+  @Test func aHandlerThatOtherCodeInstallsStaysWhenTheChannelCloses() async {
+    await #expect(processExitsWith: .success) {
+      let first = try Signals.received(SIGUSR1)
+      signal(SIGUSR1, SIG_IGN)
+      first.close()
+      if !isIgnored() { exit(2) }
+      // A new subscription gets it all the same, beside another one, too.
+      let second = try Signals.received(SIGUSR1)
+      signal(SIGUSR1, SIG_IGN)
+      try runInExitTest {
+        let third = try Signals.received(SIGUSR1)
+        kill(getpid(), SIGUSR1)
+        guard try second.receive() == SIGUSR1, try third.receive() == SIGUSR1 else { exit(3) }
+      }
+      exit(0)
+    }
+  }
+
+  /// It has dealt with a signal that the library's handler, which it calls, then finds without a channel.
+  @Test func aHandlerThatCallsOnIsCalledOnceForEachSignal() async {
+    await #expect(processExitsWith: .success) {
+      try runInExitTest {
+        let (channel, fence) = (try Signals.received(SIGUSR1), try Signals.received(SIGUSR2))
+        callOnAtUserSignal()
+        channel.close()
+        for count in 1...3 {
+          kill(getpid(), SIGUSR1)
+          kill(getpid(), SIGUSR2)
+          // Signals are delivered in the order of their numbers.
+          guard try fence.receive() == SIGUSR2, callsOn.load(ordering: .relaxed) == count else { exit(2) }
+        }
+      }
+      exit(0)
+    }
+  }
+
+  /// By a second subscription the library's handler is the first again, and knows the other one as that of before.
+  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
+  func inAChildHandlersThatCallEachOtherEnd() async {
+    await #expect(processExitsWith: .success) {
+      try runInExitTest {
+        let first = try Signals.received(SIGUSR1)
+        callOnAtUserSignal()
+        let second = try Signals.received(SIGUSR1)
+        let end = Child {
+          var set = sigset_t()
+          sigemptyset(&set)
+          sigaddset(&set, SIGUSR1)
+          sigprocmask(SIG_UNBLOCK, &set, nil)
+          kill(getpid(), SIGUSR1)
+          return 0
+        }.end
+        guard end == .killed(SIGUSR1) else { exit(2) }
+        withExtendedLifetime((first, second)) {}
+      }
       exit(0)
     }
   }
@@ -161,6 +221,20 @@ struct SignalTests {
 }
 
 /// Whether SIGUSR1 is.
+private let callsOn = Atomic<Int>(0)
+/// Written before the handler is there.
+nonisolated(unsafe) private var handlerBefore: sighandler_t?
+
+/// Installs a handler of SIGUSR1 that counts, and calls that of before.
+private func callOnAtUserSignal() {
+  callsOn.store(0, ordering: .relaxed)
+  handlerBefore = signal(SIGUSR1, SIG_IGN)
+  signal(SIGUSR1) { number in
+    callsOn.add(1, ordering: .relaxed)
+    handlerBefore?(number)
+  }
+}
+
 private func isIgnored() -> Bool {
   var action = sigaction()
   sigaction(SIGUSR1, nil, &action)

@@ -24,6 +24,27 @@ import Testing
     #expect(endless.waiting.last == #"coroutine 2 "poller": could go on"#, "\(endless)")
   }
 
+  @Test func anErrorOfAServersHandlerIsLostToo() throws {
+    struct HandlerFailed: Error {}
+    let lost = try #require(throws: ScheduleFailure.self) {
+      try explore(seeds: 0..<1) {
+        let listener = try TCPListener()
+        let server = Coroutine {
+          try listener.serve(grace: .zero) { client in
+            _ = try client.readLine()
+            throw HandlerFailed()
+          }
+        }
+        let client = try TCPConnection(to: listener.address)
+        try client.write("x\n")
+        _ = try? client.read()
+        listener.close()
+        try server.get()
+      }
+    }
+    #expect(lost.description.contains("connection from"), "\(lost)")
+  }
+
   /// The time can always go on there, also in a schedule where that goes before everything else.
   @Test(arguments: [ExplorationStrategy.random, .pct(depth: 3), .mixed])
   func coroutinesHaveTheirTurnsBesideATicker(strategy: ExplorationStrategy) throws {

@@ -28,9 +28,11 @@ public enum CoroutineErrors {
   }
 
   static func report(_ error: any Error, of origin: String) {
-    if let taker, taker(error, origin) { return }
-    unhandled(error, origin)
+    if !take(error, of: origin) { unhandled(error, origin) }
   }
+
+  /// Whether the taker of the code that runs here has taken the error.
+  package static func take(_ error: any Error, of origin: String) -> Bool { taker?(error, origin) ?? false }
 
   /// Writes a line to the standard error, in one piece.
   package static func print(_ line: String) {
