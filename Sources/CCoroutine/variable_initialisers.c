@@ -23,6 +23,7 @@ static void find_return_address(void) {
 NOT_INSTRUMENTED bool coroutine_initialises_variable(const void *frame, const void *low, const void *high) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, find_return_address);
+  if (frame == NULL) frame = __builtin_frame_address(0);
   // A frame: the caller's, and where the function returns to.
   while ((uintptr_t)frame >= (uintptr_t)low && (uintptr_t)frame + 2 * sizeof(uintptr_t) <= (uintptr_t)high &&
          (uintptr_t)frame % sizeof(uintptr_t) == 0) {

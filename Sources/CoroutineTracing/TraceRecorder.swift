@@ -9,7 +9,7 @@ import Synchronization
 
 /// The observer: gives each thread a buffer, and has a thread of its own that empties them into the file.
 // Unchecked: `lock` and `ending` guard what changes; `tracks` and `file` are the writer's, and after its end `stop`'s.
-final class TraceRecorder: CoroutineObserver, @unchecked Sendable {
+final class TraceRecorder: CoroutineObserver, HiddenFromMirrors, @unchecked Sendable {
   private let options: CoroutineTrace.Options
   /// Of all traces of the process: an address may be used again.
   private let number = TraceRecorder.numbers.wrappingAdd(1, ordering: .relaxed).newValue

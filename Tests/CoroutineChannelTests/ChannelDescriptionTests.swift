@@ -44,6 +44,10 @@ import Testing
     dump((channel, ThreadPool(threads: 1), CoroutineMutex([42]), BroadcastChannel<Int>().subscribe()), to: &text)
     #expect(text.contains("ChannelStorage") && !text.contains("42") && !text.contains("machine"), "\(text)")
     text = ""
+    let pool = BlockingPool(threadLimit: 1)
+    dump((Generator<Int> { yield in try yield(1) }, pool), to: &text)
+    #expect(!text.contains("Unmanaged") && !text.contains("machine"), "\(text)")
+    text = ""
     dump((AsyncGenerator<Int> { _ in }.onNext { _ in }.operations, channel.onReceive { _ in }.operations), to: &text)
     #expect(!text.contains("Unmanaged") && !text.contains("Storage"), "\(text)")
   }

@@ -306,13 +306,13 @@ import Testing
 
   @Test func anErrorThatIsNotAskedForIsReported() async throws {
     let reported = Channel<Void>()
-    try await LostErrors.observe { error, _ in
-      guard error as? Problem == Problem(number: 40) else { return false }
+    try await LostErrors.observe { error, origin in
+      guard error as? Problem == Problem(number: 40), origin == "generator \"half\"" else { return false }
       Coroutine { try reported.send(()) }
       return true
     } during: {
       func half() async throws {
-        let generator = AsyncGenerator<Int> { yield in
+        let generator = AsyncGenerator<Int>(name: "half") { yield in
           do { try yield(1) } catch { throw Problem(number: 40) }
         }
         #expect(try await generator.next() == 1)

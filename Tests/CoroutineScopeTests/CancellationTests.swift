@@ -4,6 +4,28 @@ import Dispatch
 import Testing
 
 @Suite(.ownThreads) struct CancellationTests {
+  /// Swift keeps a lock of the thread's while it runs a task's handlers.
+  @Test func aHandlerThatSuspendsInsideATasksCancelIsTold() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let (isWaiting, never) = (Channel<Void>(), Channel<Void>())
+      let task = Task {
+        try await withScope { scope in
+          scope.launch {
+            try withCancellationHandler {
+              try isWaiting.send(())
+              try never.receive()
+            } onCancel: {
+              try? never.receive()
+            }
+          }
+        }
+      }
+      try await isWaiting.receive()
+      try await Coroutine { task.cancel() }.value
+    }
+    #expect(standardError(of: result).contains("in a handler that a task's cancel runs"))
+  }
+
   private struct Reason: Error, Equatable {}
 
   /// A coroutine on a queue of its own that is suspended in `wait`.

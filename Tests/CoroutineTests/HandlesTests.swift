@@ -22,6 +22,9 @@ import Testing
     #expect(distinct(promises.0, promises.1) == (2, 2))
     let actors = (MessageActor<Int>(name: "a") { _ in }, MessageActor<Int>(name: "a") { _ in })
     #expect(distinct(actors.0, actors.1) == (2, 2))
+    let ends = (Channel<Int>.makeEnds(), Channel<Int>.makeEnds())
+    #expect(distinct(ends.0.sender, ends.1.sender) == (2, 2))
+    #expect(distinct(ends.0.receiver, ends.1.receiver) == (2, 2))
     struct Handle: ~Copyable {}
     let handles = Channel<Handle>()
     #expect([handles: 1][handles] == 1)

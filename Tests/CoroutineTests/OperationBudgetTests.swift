@@ -137,6 +137,49 @@ import Testing
     }.getBlocking()
   }
 
+  private enum Late {
+    static let operation = OperationBudgetTests.make(.channel)
+    /// Made by a coroutine while another is ready.
+    static let value = OperationBudgetTests.performMany()
+  }
+
+  private static func performMany() -> Int {
+    for _ in 0..<1_000 { try? Late.operation() }
+    return 1
+  }
+
+  /// Debug builds trap where one does.
+  @Test func noCoroutineYieldsInsideThreadBoundCode() throws {
+    let hasRun = Flag()
+    try Coroutine(on: ThreadPool(threads: 1)) {
+      let other = Coroutine { hasRun.set() }
+      #expect(Late.value == 1)
+      DispatchQueue(label: "budget").sync { _ = Self.performMany() }
+      #expect(!hasRun.isSet)
+      try other.get()
+    }.getBlocking()
+  }
+
+  /// Others of the main actor may use the variable: each such use would trap.
+  @MainActor private final class Words {
+    var all = ["b", "a", "c"]
+    func change(_ body: () -> Void) { Self.change(&all, body) }
+    private static func change(_ words: inout [String], _ body: () -> Void) {
+      body()
+      words.sort()
+    }
+  }
+
+  @Test func noCoroutineOfTheMainActorYieldsInsideAnAccess() async throws {
+    try await Coroutine { @MainActor in
+      let words = Words()
+      let other = Coroutine { @MainActor in words.all.count }
+      words.change { _ = Self.performMany() }
+      let count = try other.get()
+      #expect(count == 3)
+    }.get()
+  }
+
   @Test func oneThatIsBegunAtOnceRunsToItsFirstWait() throws {
     let perform = Self.make(.channel)
     let ended = Flag()

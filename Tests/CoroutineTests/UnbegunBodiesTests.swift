@@ -111,6 +111,21 @@ import Testing
     withExtendedLifetime(outer) {}
   }
 
+  @Test func anEndThatWaitsForWhatAnotherBodyOwnsIsOver() async throws {
+    try await Coroutine {
+      let (sender, receiver) = Channel<Int>.makeEnds()
+      let inner = AsyncGenerator<Int> { [sender] _ in withExtendedLifetime(sender) {} }
+      _ = consume sender
+      // Its body has the last sender, and goes inside of that of the outer one.
+      let object = AtItsEnd { [inner] in
+        inner.cancel()
+        for _ in receiver.received {}
+      }
+      _ = consume inner
+      Self.drop(owning: object)
+    }.get()
+  }
+
   @Test func whoWaitsWhileItDropsSomeHoldsUpNobodyElse() async throws {
     try await Coroutine(on: ThreadPool(threads: 1)) {
       let log = Log()

@@ -400,7 +400,7 @@ COROUTINE_THREAD_STATE_INLINE uintptr_t coroutine_task_word(void) {
 COROUTINE_THREAD_STATE_INLINE bool coroutine_is_inside_task(void) { return coroutine_task_word() != 0; }
 
 // Whether one of the functions whose frames begin with `frame`, on the stack [low, high), is the initialiser of a static or
-// global variable. By frame pointers: what has none is passed over, or ends the look.
+// global variable. By frame pointers: what has none is passed over, or ends the look. NULL: the calling functions' frames.
 extern bool coroutine_initialises_variable(const void *frame, const void *low, const void *high);
 
 // Whether the thread's calls of `withObservationTracking` include one on the stack [low, high). False where Observation is linked

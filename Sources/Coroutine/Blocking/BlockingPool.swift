@@ -36,7 +36,7 @@ protocol BlockingWork: AnyObject, Sendable {
 ///
 /// If all threads are taken, work waits, and no thread has become free for five seconds, the standard error says so
 /// once.
-public final class BlockingPool: Sendable {
+public final class BlockingPool: HiddenFromMirrors, Sendable {
   /// The pool that `blocking` uses by default: 512 threads at most, which begin as they are needed.
   public static let shared = BlockingPool(threadLimit: 512, idleTime: .seconds(10), name: "BlockingPool.shared")
 

@@ -65,6 +65,15 @@ public struct ChannelSender<Element: ~Copyable>: Sendable {
   @usableFromInline let owner: ChannelEndOwner<Element>
 }
 
+extension ChannelSender: Hashable where Element: ~Copyable {
+  /// Whether both send to the same channel.
+  public static func == (left: ChannelSender, right: ChannelSender) -> Bool {
+    left.owner.channel == right.owner.channel
+  }
+
+  public func hash(into hasher: inout Hasher) { hasher.combine(owner.channel) }
+}
+
 extension ChannelSender where Element: Sendable {
   /// Sends an element: `Channel.send(_:timeout:)`.
   ///
@@ -163,6 +172,15 @@ extension ChannelSender where Element: ~Copyable {
 /// `Channel` documents its members, by the same names.
 public struct ChannelReceiver<Element: ~Copyable>: Sendable {
   @usableFromInline let owner: ChannelEndOwner<Element>
+}
+
+extension ChannelReceiver: Hashable where Element: ~Copyable {
+  /// Whether both receive from the same channel.
+  public static func == (left: ChannelReceiver, right: ChannelReceiver) -> Bool {
+    left.owner.channel == right.owner.channel
+  }
+
+  public func hash(into hasher: inout Hasher) { hasher.combine(owner.channel) }
 }
 
 extension ChannelReceiver {

@@ -71,7 +71,9 @@ extension ChannelStorage where Element: ~Copyable {
       return .event
     case .replaced:
       unlock(for: core)
-      // Outside of the lock: the end of an element may run code of the user's.
+      // Outside of the lock: the end of an element may run code of the user's. Without the first line the optimiser may move that
+      // before the unlock; it does in an optimised client of this library's debug build.
+      withExtendedLifetime(element) {}
       element = nil
       return .event
     case .buffered, .closed:

@@ -70,7 +70,8 @@ extension ChannelStorage where Element: ~Copyable {
       receiver.wake()
       return false
     case .replaced:
-      // Outside of the lock: the end of an element may run code of the user's.
+      // Outside of the lock: the end of an element may run code of the user's. The first line as in `sendLocked`.
+      withExtendedLifetime(element) {}
       element = nil
       return false
     }
@@ -136,6 +137,7 @@ extension ChannelStorage where Element: ~Copyable {
       receiver.wake()
       return .event
     case .replaced:
+      withExtendedLifetime(element) {}
       element = nil
       return .event
     case .full: break

@@ -33,7 +33,18 @@ extension CoroutineCore {
   @inline(never)
   final func reportBannedSuspension() -> Never {
     fatalError(
-      "\(description) suspends (\(waitReason.map { "\($0.operation)" } ?? "turn")) inside withoutSuspension. Wait outside of "
-        + "it, use a form that doesn't wait, or keep the thread with withThreadPinned.")
+      "\(description) suspends (\(waitReason.map { "\($0.operation)" } ?? "turn")) inside withoutSuspension, or in "
+        + "a handler that a task's cancel runs. Wait outside of it, use a form that doesn't wait, or keep the thread with "
+        + "withThreadPinned.")
   }
+}
+
+/// Cancels a task, or does what the cancel of one leads to. The Swift runtime keeps a lock of the thread's meanwhile, inside which
+/// the task's handlers run: a coroutine must not suspend there, and ends the program by name.
+@inline(never)
+func cancelOnThisThread(_ cancel: () -> Void) {
+  guard let core = CoroutineCore.current else { return cancel() }
+  core.restraint.bans += 1
+  defer { core.restraint.bans -= 1 }
+  cancel()
 }

@@ -6,14 +6,21 @@ import Context
 /// The bodies, of nested and of scheduled coroutines, that went without having begun, while they are released.
 ///
 /// Such a body may own another nested coroutine, whose body owns the next. Swift releases each inside of the one before it, so
-/// that ten thousand of them overflow a stack. So the first owner that goes releases in a loop, and those that go meanwhile on
-/// the same stack leave their bodies to that loop.
+/// that ten thousand of them overflow a stack. So the first owner that goes releases in a loop, and those that go deep inside of
+/// that, on the same stack, leave their bodies to the loop.
 ///
 /// The list belongs to the stack and not to the thread: what a body captured may suspend in its `deinit`, and the loop goes on
 /// elsewhere then, while other coroutines release theirs.
 enum UnbegunBodies {
-  /// What is left to the loop.
-  private typealias List = [Any]
+  private struct List {
+    /// How many are being released inside of each other.
+    var depth = 1
+    /// What is left to the loop.
+    var waiting: [Any] = []
+  }
+
+  /// So many are released inside of each other, as by Swift: a `deinit` may wait for what goes with another body.
+  private static var deepest: Int { 8 }
 
   /// Releases a body that will not begin, or leaves it to the caller further up that does so already.
   ///
@@ -22,15 +29,21 @@ enum UnbegunBodies {
   static func release(_ body: consuming Any?) {
     guard let body = consume body else { return }
     let slot = listSlot
-    if let list = slot.pointee { return list.assumingMemoryBound(to: List.self).pointee.append(consume body) }
-    var list: List = []
+    if let list = slot.pointee?.assumingMemoryBound(to: List.self) {
+      guard list.pointee.depth < deepest else { return list.pointee.waiting.append(consume body) }
+      list.pointee.depth += 1
+      _ = consume body
+      list.pointee.depth -= 1
+      return
+    }
+    var list = List()
     var next: Any? = consume body
     withUnsafeMutablePointer(to: &list) { list in
       slot.pointee = UnsafeMutableRawPointer(list)
       while next != nil {
         // By itself: what goes with it may add to the list.
         next = nil
-        next = list.pointee.popLast()
+        next = list.pointee.waiting.popLast()
       }
       slot.pointee = nil
     }

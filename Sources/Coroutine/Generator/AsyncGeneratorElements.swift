@@ -34,5 +34,5 @@ extension AsyncGenerator {
     do { try owner.storage.endWaiting(.event, false) } catch { report(error) }
   }
 
-  private func report(_ error: any Error) { CoroutineErrors.report(error, of: "a generator") }
+  private func report(_ error: any Error) { CoroutineErrors.report(error, of: owner.storage.label) }
 }

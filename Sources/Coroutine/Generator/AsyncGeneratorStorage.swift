@@ -35,8 +35,11 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
     self.body = body
   }
 
+  /// What it is called in messages.
+  var label: String { name.isEmpty ? "a generator" : "generator \"\(name)\"" }
+
   deinit {
-    if let failure = machine.failure { CoroutineErrors.report(failure, of: "a generator") }
+    if let failure = machine.failure { CoroutineErrors.report(failure, of: label) }
   }
 
   override package func describe(_ operation: WaitReason.Operation) -> String {

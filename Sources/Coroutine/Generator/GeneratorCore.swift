@@ -9,7 +9,7 @@ import Context
 /// One flow of control at a time uses it: the consumer, or the body on the consumer's behalf. The body's side is in
 /// GeneratorBody.swift, and how one generator yields what another one does in GeneratorDelegation.swift.
 @usableFromInline
-class GeneratorCore {
+class GeneratorCore: HiddenFromMirrors {
   /// On its stack; `nil` before the first element and after the end.
   @exclusivity(unchecked) final var block: UnsafeMutablePointer<ControlBlock>?
   /// The block that the next element comes from, where it may be got in the plain way; else one that looks as if its body

@@ -64,7 +64,7 @@ private final class AsyncIteration<Base: AsyncSequence & Sendable>: @unchecked S
 
   deinit {
     requests.continuation.finish()
-    task.cancel()
+    cancelOnThisThread { task.cancel() }
   }
 
   func next() throws -> Base.Element? {
@@ -74,7 +74,7 @@ private final class AsyncIteration<Base: AsyncSequence & Sendable>: @unchecked S
       let element = try awaitResumption(as: .async) { (request: Request) in
         requests.continuation.yield(request)
       } onCancel: {
-        task.cancel()
+        cancelOnThisThread { task.cancel() }
       }
       isOver = element == nil
       return element

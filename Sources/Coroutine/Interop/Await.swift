@@ -28,7 +28,7 @@ extension Coroutine where Success == Never, Failure == Never {
       return try withCancellationHandler {
         try withCancellationShield { try task.get() }
       } onCancel: {
-        task.cancel()
+        cancelOnThisThread { task.cancel() }
       }
     } catch {
       // Not `core`: a generator's body may have been moved.

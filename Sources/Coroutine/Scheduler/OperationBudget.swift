@@ -58,6 +58,9 @@ extension CoroutineCore {
   /// Whether the runtime may suspend it where its code does not wait.
   final var mayYieldUnasked: Bool {
     guard isUnrestrained, !coroutine_is_inside_task(), let block else { return false }
+    // Code that must not suspend relies on operations that need not wait.
+    guard !(hasAccessesOfItsOwn && scheduler.isIsolated), ThreadBoundCode.aroundCaller(on: block) == nil
+    else { return false }
     // One that was begun at once runs to its first wait before its creator goes on, and this is none.
     return pool != nil || !block.pointee.mode.contains(.onTop)
   }

@@ -118,7 +118,7 @@ nonisolated(nonsending) private func runScope<Result>(
     guard let result else { fatalError("a scope's body ended with neither a result nor an error") }
     return result
   } onCancel: {
-    storage.cancelChildren(reason: CancellationError())
+    cancelOnThisThread { storage.cancelChildren(reason: CancellationError()) }
   }
 }
 

@@ -97,5 +97,5 @@ private final class ClockTimer: Sendable {
     }
   }
 
-  deinit { sleeper.cancel() }
+  deinit { cancelOnThisThread { sleeper.cancel() } }
 }

@@ -59,7 +59,7 @@ extension Coroutine where Success == Never, Failure == Never {
         }
       }
     } onCancel: {
-      sleeper?.cancel()
+      cancelOnThisThread { sleeper?.cancel() }
     }
   }
 }
