@@ -463,6 +463,13 @@ uintptr_t coroutine_newest_access_of_its_own(const struct swift_thread_state *wo
   return newest != (words->access & ~COROUTINE_EXCEPTIONS_SAVED) ? newest : 0;
 }
 
+bool coroutine_access_is_open(uintptr_t access) {
+  const struct access_node *node = (const struct access_node *)coroutine_access_word_load();
+  if (!(coroutine_thread_state_found() & COROUTINE_THREAD_STATE_ACCESS_LIST)) return (uintptr_t)node == access;
+  while (node != NULL && (uintptr_t)node != access) node = access_next(node);
+  return node != NULL;
+}
+
 bool coroutine_has_accesses_of_its_own(const struct swift_thread_state *words) {
   if (!(coroutine_thread_state_found() & COROUTINE_THREAD_STATE_ACCESS)) return true;
   return coroutine_newest_access_of_its_own(words) != 0;

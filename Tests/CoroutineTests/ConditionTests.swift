@@ -284,6 +284,45 @@ import Testing
     }
   }
 
+  /// What the holders before have noted does not count for one that makes the first condition.
+  @Test func aConditionThatIsMadeInsideKnowsNothingOfItsHoldersAccesses() async throws {
+    try await serially {
+      let mutex = CoroutineMutex(1)
+      let other = Coroutine { try mutex.withLock { _ in } }
+      // So that the mutex is handed over.
+      try mutex.withLock { _ in Coroutine.yield() }
+      try other.get()
+      var own = Total()
+      try own.hold {
+        try mutex.withLock { value in
+          let condition = Condition(of: mutex)
+          do { try condition.wait(&value, timeout: .zero) } catch is TimeoutError {}
+          do { try condition.wait(&value, timeout: .zero) } catch is TimeoutError {}
+        }
+      }
+    }
+  }
+
+  @Test func anAccessThatEndsInsideLeavesTheOthersAgesUnknown() async throws {
+    try await serially {
+      let mutex = CoroutineMutex(1)
+      let condition = Condition(of: mutex)
+      let (own, held) = (Account(), Account())
+      let numbers = Generator<Int> { yield in
+        try held.total.hold { try yield(1) }
+        try yield(2)
+      }
+      try own.total.hold {
+        _ = numbers.next()
+        try mutex.withLock { value in
+          _ = numbers.next()
+          do { try condition.wait(&value, timeout: .zero) } catch is TimeoutError {}
+        }
+      }
+      #expect(own.total.count == 1 && held.total.count == 1)
+    }
+  }
+
   /// Their own variables are passed where they lie, and so another one is told apart.
   @Test func noTupleOrOptionalTakesThePlaceOfTheMutexs() async throws {
     let tuple = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {

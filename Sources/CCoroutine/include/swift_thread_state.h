@@ -442,3 +442,6 @@ extern bool coroutine_has_accesses_of_its_own(const struct swift_thread_state *w
 
 // The newest of them, as an address; 0: there is none, or that is not known.
 extern uintptr_t coroutine_newest_access_of_its_own(const struct swift_thread_state *words);
+
+// Whether the access that such a call has returned has not ended.
+extern bool coroutine_access_is_open(uintptr_t access);

@@ -82,16 +82,14 @@ struct HolderFrame: BitwiseCopyable {
   static var none: HolderFrame { HolderFrame(address: 0) }
 
   /// The same, and the access. As the coroutine.
-  @inline(__always)
-  func notingAccess(of core: CoroutineCore?) -> HolderFrame {
-    HolderFrame(address: address, access: core?.newestAccess ?? 0)
-  }
+  func notingAccess(of core: CoroutineCore) -> HolderFrame { HolderFrame(address: address, access: core.newestAccess) }
 
   /// Whether the running coroutine `core` has begun an access since then, and not ended it. False where that was not noted.
   func isInsideNewerAccess(of core: CoroutineCore) -> Bool {
     guard access != Self.notNoted else { return false }
     let newest = core.newestAccess
-    return newest != 0 && newest != access
+    // The noted one may have ended, as a generator's whose body has gone on: then the others' ages are not known.
+    return newest != 0 && newest != access && (access == 0 || coroutine_access_is_open(access))
   }
 
   /// Whether the calling code, in the running coroutine `core`, is inside of it: on the same stack, or in a generator's body that

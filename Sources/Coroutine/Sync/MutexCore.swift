@@ -92,31 +92,33 @@ class MutexCore: Waitable, @unchecked Sendable {
     return tryAcquire(holder.coroutineID == nil ? nil : .current, holder, block, .here) ? holder : nil
   }
 
-  /// - Parameter core: the caller, if it is a coroutine.
+  /// - Parameters:
+  ///   - core: the caller, if it is a coroutine, whose access is noted in the frame; `nil`: the frame is as it shall be.
   @inline(__always)
   private final func tryAcquire(  // litmus: lock-handover
-    _ core: CoroutineCore?, _ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame
+    _ core: @autoclosure () -> CoroutineCore?, _ holder: LockHolder, _ block: HolderBlock, _ frame: HolderFrame
   ) -> Bool {
     let (taken, _) = word.compareExchange(
       expected: 0, desired: holder.word, successOrdering: .acquiring, failureOrdering: .relaxed)
     guard taken else { return false }
     holderBlock.store(block.address, ordering: .relaxed)
     holderFrame.store(frame.address, ordering: .relaxed)
-    if hasConditions.load(ordering: .relaxed) { noteAccess(frame, core) }
+    if hasConditions.load(ordering: .relaxed) { noteAccess(frame, core()) }
     return true
   }
 
   @inline(never)
   private final func noteAccess(_ frame: HolderFrame, _ core: CoroutineCore?) {
-    let access = frame.access == HolderFrame.notNoted ? frame.notingAccess(of: core).access : frame.access
-    holderAccess.store(access, ordering: .relaxed)
+    holderAccess.store(core.map { frame.notingAccess(of: $0).access } ?? frame.access, ordering: .relaxed)
   }
 
   /// Another holder's, or the caller's, where `lock` is held.
   private final func note(_ block: HolderBlock, _ frame: HolderFrame) {
     holderBlock.store(block.address, ordering: .relaxed)
     holderFrame.store(frame.address, ordering: .relaxed)
-    holderAccess.store(frame.access, ordering: .relaxed)
+    // Without conditions a next holder that need not wait would leave it.
+    let access = hasConditions.load(ordering: .relaxed) ? frame.access : HolderFrame.notNoted
+    holderAccess.store(access, ordering: .relaxed)
   }
 
   /// The caller holds `lock`.
@@ -198,7 +200,7 @@ class MutexCore: Waitable, @unchecked Sendable {
   ///
   /// - Parameter frame: that of before: the closure is the same, and may be further outwards than the wait.
   final func reacquire(_ core: CoroutineCore, _ holder: LockHolder, _ frame: HolderFrame) {
-    guard !tryAcquire(core, holder, HolderBlock(core), frame) else { return }
+    guard !tryAcquire(nil, holder, HolderBlock(core), frame) else { return }
     let shield = CancellationRegion(of: core, isShield: true)
     defer { shield.close() }
     do { try acquireSlowly(core, holder, frame, nil) } catch { fatalError("a shielded wait was ended: \(error)") }
