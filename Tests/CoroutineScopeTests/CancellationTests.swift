@@ -26,6 +26,29 @@ import Testing
     #expect(standardError(of: result).contains("in a handler that a task's cancel runs"))
   }
 
+  @Test func aPinnedHandlerMayWaitInsideATasksCancel() async throws {
+    let (isWaiting, answers) = (Channel<Void>(), Channel<Int>())
+    let answer = Promise<Int>.makePromise()
+    let task = Task {
+      try await withScope { scope in
+        scope.launch {
+          try withCancellationHandler {
+            try isWaiting.send(())
+            try Coroutine.sleep(for: .seconds(3600))
+          } onCancel: {
+            withThreadPinned { if let value = try? answers.receive() { answer.resolver.fulfill(value) } }
+          }
+        }
+      }
+    }
+    try await isWaiting.receive()
+    let canceller = Coroutine { task.cancel() }
+    try await answers.send(42)
+    try await canceller.value
+    #expect(try await answer.promise.get() == 42)
+    _ = try? await task.value
+  }
+
   private struct Reason: Error, Equatable {}
 
   /// A coroutine on a queue of its own that is suspended in `wait`.

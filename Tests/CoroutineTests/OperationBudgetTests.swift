@@ -180,6 +180,23 @@ import Testing
     }.get()
   }
 
+  /// A view of a pool shares no variables: there the budget counts inside an access, too.
+  @Test func coroutinesThatShareNothingYieldInsideAnAccess() throws {
+    final class Held {
+      var count = 0
+      func hold(_ body: () throws -> Int) rethrows -> Int { try Self.hold(&count, body) }
+      private static func hold(_ count: inout Int, _ body: () throws -> Int) rethrows -> Int {
+        count = try body()
+        return count
+      }
+    }
+    let view = ThreadPool(threads: 2).limited(to: 1)
+    let count = try Coroutine(on: view) {
+      try Held().hold { try Self.countUntilAnotherRuns(Self.make(.channel)) }
+    }.getBlocking()
+    #expect(count < 3 * ElementRing<Int>.countInterval)
+  }
+
   @Test func oneThatIsBegunAtOnceRunsToItsFirstWait() throws {
     let perform = Self.make(.channel)
     let ended = Flag()

@@ -38,7 +38,8 @@ final class CancellationHandler: Waitable, @unchecked Sendable {
   /// A canceller has taken it: suspends the calling coroutine until it has ended. Returns at once where that may not suspend, and
   /// inside of the handler, which may end the generator whose body has the operation.
   func waitForEnd() {
-    guard let core = CoroutineCore.current, core.restraint.bans == 0, !coroutine_is_inside_task() else { return }
+    guard let core = CoroutineCore.current, core.restraint.bans == 0 || core.mayWaitPinned, !coroutine_is_inside_task()
+    else { return }
     withCancellationShield {
       var node = WaitNode(.coroutine(.passUnretained(core)))
       _ = wait(core, .join, by: &node) {

@@ -72,7 +72,8 @@ extension CoroutineCore {
   /// themselves: else a mispredicted return (see `CoroutineCore.run`).
   @inlinable @inline(__always)
   final func prepare(_ afterSwitch: ControlBlock.AfterSwitch) -> UnsafeMutablePointer<ControlBlock> {
-    guard let block, !coroutine_is_inside_task(), restraint.bans == 0 else { reportImpossibleSuspension() }
+    guard let block, !coroutine_is_inside_task(), restraint.bans == 0 || mayWaitPinned
+    else { reportImpossibleSuspension() }
     block.pointee.afterSwitch = afterSwitch
     operationsLeft = Self.operationsPerTurn
     return block

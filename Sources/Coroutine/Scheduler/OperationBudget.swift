@@ -42,24 +42,28 @@ extension CoroutineCore {
   @usableFromInline @inline(never)
   final func yieldForOthers() {
     operationsLeft = Self.operationsPerTurn
-    if mayYieldUnasked, othersAreReady { yieldTurn() }
+    if othersAreReady, mayYieldUnasked { yieldTurn() }
   }
 
   /// Counts an operation that might have waited, and costs a system call. Each sixty-fourth lets the others run: a connection
   /// whose peer always has something to say must not keep its thread for ever. Those that it waited for count, too: beside them
-  /// one turn in sixty-four is little.
+  /// one turn in sixty-four is little. Inside an access, too: whether such an operation waits is up to the peer.
   package final func countReadyOperation() {
     systemCalls &+= 1
-    if systemCalls.isMultiple(of: Self.systemCallsPerTurn), mayYieldUnasked { yieldTurn() }
+    if systemCalls.isMultiple(of: Self.systemCallsPerTurn), maySuspendUnasked { yieldTurn() }
   }
 
   private static var systemCallsPerTurn: UInt8 { 64 }
 
-  /// Whether the runtime may suspend it where its code does not wait.
+  /// Whether the runtime may suspend it where its code does not wait. Code that must not suspend relies on operations that need
+  /// not wait: inside an access to a variable that other coroutines may share.
   final var mayYieldUnasked: Bool {
-    guard isUnrestrained, !coroutine_is_inside_task(), let block else { return false }
-    // Code that must not suspend relies on operations that need not wait.
-    guard !(hasAccessesOfItsOwn && scheduler.isIsolated), ThreadBoundCode.aroundCaller(on: block) == nil
+    if hasAccessesOfItsOwn, scheduler.isIsolated, scheduler.sharedAccesses != nil { return false }
+    return maySuspendUnasked
+  }
+
+  private final var maySuspendUnasked: Bool {
+    guard isUnrestrained, !coroutine_is_inside_task(), let block, ThreadBoundCode.aroundCaller(on: block) == nil
     else { return false }
     // One that was begun at once runs to its first wait before its creator goes on, and this is none.
     return pool != nil || !block.pointee.mode.contains(.onTop)
