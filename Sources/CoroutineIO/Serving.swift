@@ -38,7 +38,7 @@ extension StreamListener {
   ///   - onError: called for each error of a handler, in the connection's coroutine, except that of one which was
   ///     cancelled at the end; for the `StackError` of a connection, in the coroutine that has called this, with the next
   ///     connection or at the end. `nil`: `CoroutineErrors.unhandled` gets the first error of each kind, and at the end, the
-  ///     number of the others.
+  ///     number of the others; in the run of a test each fails the run.
   ///   - handler: serves a connection. May suspend, throw, and write and read in any order.
   /// - Throws: `CancellationError` when it was cancelled, also in the grace after a close; `IOError` if nothing can be accepted
   ///   any more. Nothing if the listener was closed.

@@ -84,7 +84,12 @@ package final class PrioritySource: ScheduleSource {
     if changes.contains(decisions) { lower(numbers[highest()]) }
     decisions += 1
     var choice = highest()
-    stepsOfTime = numbers[choice] == Self.time ? stepsOfTime + 1 : 0
+    // The others that could have gone on may wait for ever: beside a ticker, and where each timeout lets a waiter try again.
+    if numbers[choice] == Self.time {
+      stepsOfTime += 1
+    } else if numbers.allSatisfy({ $0 == numbers[choice] || $0 == Self.time }) {
+      stepsOfTime = 0
+    }
     // With a ticker it always can go on.
     if stepsOfTime == Self.stepLimit {
       lower(Self.time)

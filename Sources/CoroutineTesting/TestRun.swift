@@ -32,12 +32,12 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   /// The one that has the next turn, where that is decided already.
   private var next: Runnable?
   /// Those that have not ended, by their numbers in the process, and how many there have been.
-  private var members: [UInt64: Member] = [:]
+  private(set) var members: [UInt64: Member] = [:]
   private var memberCount = 0
   /// Their numbers in the run, by those in the process, also of those that have ended: an error may be lost later.
   private var numbers: [UInt64: Int] = [:]
   /// Those that began at once, on top of another's turn, and may end there.
-  private var beginners: [UInt64] = []
+  var beginners: [UInt64] = []
   /// Those that run on another scheduler, by their numbers in the process.
   private var away: Set<UInt64> = []
   /// Those that were launched in the run on other schedulers. Guarded by the lock.
@@ -105,7 +105,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
   }
 
   /// A coroutine of the run.
-  private struct Member {
+  struct Member {
     let core: CoroutineCore
     /// Counted from 1 in the order in which they were launched: the same in each run by the same schedule.
     let number: Int
@@ -182,7 +182,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     coroutine_sanitizer_begin_kept()
     let root = Coroutine(on: self, name: "body") { try body.call() }
     coroutine_sanitizer_end_kept()
-    while problem == nil, takeTurn(isBodyOver: root.isFinished) {}
+    while problem == nil, takeTurn(isBodyOver: root.isFinished) || forgetBeginners() {}
     if root.isFinished {
       // Its error is the run's alone.
       do { try root.getBlocking() } catch { fail(.thrown, error) }
@@ -252,9 +252,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     case .task(let job):
       job.runSynchronously(on: asUnownedTaskExecutor())
     }
-    // In their order, as each may wake others where it goes.
-    for id in beginners where members[id]?.core.isFinished ?? true { forget(id) }
-    beginners.removeAll { members[$0] == nil }
+    forgetBeginners()
   }
 
   /// Runs the task that has been ready for longest. False: none is.
@@ -266,7 +264,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
 
   /// It has ended. As it goes, an error of its that no caller has got is this run's, which looks at the members then: so they are
   /// not being changed at that moment.
-  private func forget(_ id: UInt64) {
+  func forget(_ id: UInt64) {
     let member = members.removeValue(forKey: id)
     withExtendedLifetime(member) {}
   }

@@ -24,6 +24,32 @@ import Testing
     #expect(endless.waiting.last == #"coroutine 2 "poller": could go on"#, "\(endless)")
   }
 
+  /// Time and the receiver could go on for ever without the senders.
+  @Test func sendersHaveTheirTurnsBesideOneThatTriesAgain() throws {
+    try explore(seeds: 0..<100, options: ExplorationOptions(time: .anytime)) {
+      let numbers = Channel<Int>(capacity: .unbounded)
+      let receiver = Coroutine {
+        var count = 0
+        while count < 6 {
+          do {
+            _ = try withTimeout(.milliseconds(1)) { try numbers.receive() }
+            count += 1
+          } catch is TimeoutError {}
+        }
+      }
+      try withScope { scope in
+        for _ in 0..<3 {
+          scope.launch {
+            try numbers.send(1)
+            try Coroutine.sleep(for: .milliseconds(1))
+            try numbers.send(2)
+          }
+        }
+      }
+      try receiver.get()
+    }
+  }
+
   @Test func anErrorOfAServersHandlerIsLostToo() throws {
     struct HandlerFailed: Error {}
     let lost = try #require(throws: ScheduleFailure.self) {

@@ -59,6 +59,19 @@ import Testing
     #expect(standardError(of: exit).contains("Simultaneous accesses"), "\(standardError(of: exit))")
   }
 
+  private final class AtItsEnd: Sendable {
+    private let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    deinit { body() }
+  }
+
+  /// What the last one returns goes with it, when there is no other turn.
+  @Test func oneThatEndsWhereTheLastOneGoesIsNotLeftOver() throws {
+    let count = Counter()
+    try runTest { _ = Coroutine { AtItsEnd { Coroutine.immediate { count.add() } } } }
+    #expect(count.value == 1)
+  }
+
   /// The run fails before the task has had a turn. Others may wait for it.
   @Test func aTaskThatIsReadyAtTheEndRunsAllTheSame() async throws {
     let late = Unlocked<Task<Int, Never>?>(nil)
