@@ -136,6 +136,9 @@ static void *read_lines(void *argument) {
   return NULL;
 }
 
+// With the program. Later another thread may hold the loader's lock for long.
+__attribute__((constructor)) static void keep_loaded(void) { coroutine_system_keep_loaded((const void *)read_lines); }
+
 // Without a thread the unit has no lines.
 static void read_unit(struct debug_info *info, struct debug_unit *unit) {
   if (unit->was_read) return;

@@ -87,6 +87,15 @@ final class TargetMemory {
     try int(word(array) &+ UInt64(SwiftClass.arrayCount))
   }
 
+  /// The first elements of an array of objects behind a protocol, `limit` at most, given where the array lies.
+  func objects(ofArray array: UInt64, upTo limit: Int) throws(Unreadable) -> [UInt64] {
+    let (first, count) = (try word(array) &+ UInt64(SwiftClass.arrayElements), try arrayCount(array))
+    var objects: [UInt64] = []
+    // Each is the object and the witness of its conformance.
+    for index in 0..<min(limit, max(count, 0)) { objects.append(try word(first &+ UInt64(index) * 16)) }
+    return objects
+  }
+
   /// The elements of an array of words, given where the array lies.
   func words(ofArray array: UInt64) throws(Unreadable) -> [UInt64] {
     let (object, count) = (try word(array), try arrayCount(array))

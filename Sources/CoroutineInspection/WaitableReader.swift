@@ -24,8 +24,13 @@ struct WaitableReader {
 
   /// What a coroutine with `operation` waits for at this object, as the object itself would say it.
   func text(_ operation: WaitOperation, at object: UInt64) throws -> String {
+    try text(operation, at: object, isElement: false)
+  }
+
+  /// - Parameter isElement: it is in the array of another one, and has none itself: one of a forged core could have itself.
+  private func text(_ operation: WaitOperation, at object: UInt64, isElement: Bool) throws -> String {
     guard let number = try number(of: object) else { return "\(operation)" }
-    let waitable = Object(address: object, number: number, reader: self)
+    let waitable = Object(address: object, number: number, reader: self, isElement: isElement)
     return try classes[number].waitText(operation, at: waitable)
   }
 
@@ -48,9 +53,10 @@ struct WaitableReader {
   private struct Object: ForeignWaitable {
     let reader: WaitableReader
     private let fields: [UInt64]
+    private let isElement: Bool
 
-    init(address: UInt64, number: Int, reader: WaitableReader) {
-      self.reader = reader
+    init(address: UInt64, number: Int, reader: WaitableReader, isElement: Bool) {
+      (self.reader, self.isElement) = (reader, isElement)
       fields = reader.fields(ofClass: number).map { address &+ $0 }
     }
 
@@ -58,6 +64,13 @@ struct WaitableReader {
     func int(_ field: Int) throws -> Int { try reader.memory.int(fields[field]) }
     func bool(_ field: Int) throws -> Bool { try reader.memory.byte(fields[field]) & 1 == 1 }
     func arrayCount(_ field: Int) throws -> Int { try reader.memory.arrayCount(fields[field]) }
+
+    func texts(ofEndsIn field: Int, upTo limit: Int) throws -> [String] {
+      guard !isElement else { throw Unreadable() }
+      return try reader.memory.objects(ofArray: fields[field], upTo: limit).map {
+        (try? reader.text(.promise, at: $0, isElement: true)) ?? "???"
+      }
+    }
 
     func holder(_ field: Int) throws -> String? {
       try reader.holder(reader.memory.word(fields[field]), block: reader.memory.word(fields[field + 1]))

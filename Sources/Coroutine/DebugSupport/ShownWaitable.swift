@@ -25,6 +25,9 @@ package protocol ForeignWaitable {
   func bool(_ field: Int) throws -> Bool
   /// The number of elements of an array.
   func arrayCount(_ field: Int) throws -> Int
+  /// What waits for the ends of an array's first elements show, which are objects of such classes behind a protocol: of `limit` at
+  /// most.
+  func texts(ofEndsIn field: Int, upTo limit: Int) throws -> [String]
   /// The holder of a lock, in words; `nil` if there is none. Its `LockHolder` lies in this field, its block's address in the
   /// next one.
   func holder(_ field: Int) throws -> String?

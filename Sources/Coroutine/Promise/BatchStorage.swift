@@ -159,7 +159,7 @@ final class BatchStorage: Waitable, @unchecked Sendable {
   }
 
   override func describe(_ operation: WaitReason.Operation) -> String {
-    WaitText.ends(sources.count)
+    WaitText.ends(sources.count, sources.prefix(WaitText.mostEnds).map { ($0 as? Waitable)?.describe(.promise) ?? "" })
   }
 
   /// Where all have to end, any one of them that never does is enough to wait for ever; promises don't

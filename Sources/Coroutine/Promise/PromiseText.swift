@@ -8,7 +8,12 @@ extension WaitText {
     return operation == .promise ? promise : "\(operation) of \(promise)"
   }
 
-  package static func ends(_ count: Int) -> String { count == 1 ? "1 end" : "\(count) ends at once" }
+  /// - Parameter first: the texts of the first `mostEnds` of them.
+  package static func ends(_ count: Int, _ first: [String]) -> String {
+    first.joined(separator: ", ") + (count > first.count ? " and \(count - first.count) more" : "")
+  }
+
+  package static var mostEnds: Int { 4 }
 }
 
 extension PromiseCore: ShownWaitable {
@@ -21,6 +26,6 @@ extension PromiseCore: ShownWaitable {
 extension BatchStorage: ShownWaitable {
   package static var waitFields: [UInt64]? { fieldOffsets(nil, "sources") }
   package static func waitText(_ operation: WaitOperation, at object: some ForeignWaitable) throws -> String {
-    try WaitText.ends(object.arrayCount(1))
+    try WaitText.ends(object.arrayCount(1), object.texts(ofEndsIn: 1, upTo: WaitText.mostEnds))
   }
 }
