@@ -41,7 +41,7 @@ extension CoroutineCore {
 // Unchecked: each field says what guards it.
 class ActorCore: Waitable, @unchecked Sendable {
   @usableFromInline final let name: String
-  private final let parent: SupervisorNode?
+  final let parent: SupervisorNode?
   private final let policy: Supervision
   @usableFromInline final let coroutine: ActorCoroutine
   /// The same, without a reference to count.
@@ -156,6 +156,8 @@ extension ActorCore {
       children?.stopAll()
       children = nil
       if let end { return self.end(end) }
+      // A new state: those of the coroutine, too.
+      coroutine.endLocals()
     }
   }
 
@@ -331,11 +333,12 @@ extension ActorCore {
     lock.unlock()
     // Before the mailbox is closed: a sender that is refused may know that the actor takes no more of what is in it.
     region?.cancel(reason: CancellationError())
-    if case .stop = request {
+    let isStop = if case .stop = request { true } else { false }
+    if isStop || interrupts {
       lock.lock()
-      let senders = closeMailbox()
-      // From here on no sender can hand it a message past the closed mailbox.
-      let wasIdle = claimIdle()
+      let senders = isStop ? closeMailbox() : ClaimedWaiters()
+      // From here on no sender can hand it a message past the closed mailbox. One that waits in a shield goes on only by this.
+      let wasIdle = (isStop || isToStartAgain) && claimIdle()
       lock.unlock()
       senders.wakeAll()
       if wasIdle { CoroutineCore.wake(core) }
@@ -367,6 +370,15 @@ extension ActorCore {
   @inlinable
   final var isIdle: Bool {
     @inline(__always) get { core._withUnsafeGuaranteedRef { $0.parking.isParkedIdle } }
+  }
+
+  /// Whether its body is to end while the mailbox stays open: what is in that is for the next run, or is not handled. One that is
+  /// to stop waits until the mailbox is closed, and may handle what was accepted until then. The caller holds `lock`.
+  @usableFromInline final var isToStartAgain: Bool {
+    switch life.request {
+    case .restart?, .fail?: true
+    case .stop?, nil: false
+    }
   }
 
   /// How it has ended, if it has.

@@ -115,7 +115,7 @@ extension ActorStorage {
     endCurrent()
     coroutine.countOperation()
     guard tryLock(for: coroutine) else { return nil }
-    let envelope = isHeldUp(coroutine) || runsOnHandOff ? nil : machine.takeKept()
+    let envelope = isHeldUp(coroutine) || runsOnHandOff || isToStartAgain ? nil : machine.takeKept()
     unlock(for: coroutine)
     guard let envelope else { return nil }
     return begin(envelope)
@@ -131,6 +131,10 @@ extension ActorStorage {
     if !isBounded, !runsOnHandOff { coroutine.countOperation() }
     while true {
       guard lockUnlessCancelled(coroutine) else { return nil }
+      guard !isToStartAgain else {
+        unlock(for: coroutine)
+        return nil
+      }
       guard machine.envelopes.count | inbox.count > 0 else { break }
       // The asker that handed its thread off goes on before the next message.
       guard !runsOnHandOff else {

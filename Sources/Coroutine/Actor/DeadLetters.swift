@@ -9,7 +9,7 @@ import Synchronization
 public struct DeadLetter: Sendable {
   /// Why a message was not handled.
   public enum Reason: Sendable {
-    /// The actor threw this while it handled the message.
+    /// The actor threw this while it handled the message, or was interrupted in that: `ActorStopped`, `ActorRestarted`.
     case failed(any Error)
     /// The actor ended before it got to the message.
     case stopped

@@ -14,7 +14,8 @@ public struct Mailbox<Message: Sendable>: Sequence, IteratorProtocol {
   ///
   /// - Returns: `nil` when the actor is to end, or to start again, and when no handle is left that could send to it.
   ///   The code after the loop runs; in an actor that was cancelled, what it waits for throws (see
-  ///   `withCancellationShield`).
+  ///   `withCancellationShield`). Inside a shield it is `nil` when a stopped actor's mailbox is empty; for one that is to start
+  ///   again, behind the messages that came together with the one before.
   @inlinable
   @available(*, noasync, message: "an actor's body is not async code")
   public func next() -> Message? {

@@ -28,7 +28,7 @@ public struct Supervision: Sendable {
     /// The one that failed.
     case oneForOne
     /// All of the supervisor's actors, if it is `restart` or `stop`: for actors that depend on each other's state. Each is
-    /// interrupted, and starts again as soon as its body has ended.
+    /// interrupted, and starts again as soon as its body has ended; or is cancelled, and none waits for another.
     case oneForAll
     /// The one that failed, and those that its supervisor has launched after it, if it is `restart` or `stop`: for actors
     /// of which each depends on those before it. They start again as with `oneForAll`.
@@ -45,11 +45,12 @@ public struct Supervision: Sendable {
   ///
   /// - Parameters:
   ///   - strategy: the actors that a directive concerns.
-  ///   - limit: how many failures within `window` are answered by starting again; `nil`: all of them. One that fails before
+  ///   - limit: how many failures within `window` are answered by starting again: of each actor with `.oneForOne`, of all
+  ///     together otherwise; `nil`: all of them. One that fails before
   ///     it or a child has taken a message, by an error of its own or one that a child has escalated, is started again 10
   ///     times in a row at most.
-  ///   - window: the time that counts for `limit`.
-  ///   - beyondLimit: what happens to the failure after that: `.stop` or `.escalate`; others trap.
+  ///   - window: the time that counts for `limit`; `.seconds(.max)`: ever.
+  ///   - beyondLimit: what happens to the failure after that, and after those 10 starts: `.stop` or `.escalate`; others trap.
   ///   - decide: what to do about an error. Called on the coroutine that failed, not under a lock; must not suspend. Without
   ///     one: start again.
   public init(

@@ -58,10 +58,11 @@ public struct Supervisor: Sendable {
   /// Stops the actors one after another, the last one first, and waits for each. Suspends the calling coroutine, cancelled
   /// or not.
   ///
-  /// - Precondition: called inside a coroutine, and not by one of the actors: traps otherwise.
+  /// - Precondition: called inside a coroutine, and not by one of the actors, nor by one below them: traps otherwise. Nor by what
+  ///   one of these waits for, such as a child of its `withScope`, or an `await`: it would wait for ever.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func stop() {
-    _ = CoroutineCore.running(for: "Supervisor.stop()")
+    node.requireOutside(CoroutineCore.running(for: "Supervisor.stop()"))
     node.close()
     node.stopAll()
   }

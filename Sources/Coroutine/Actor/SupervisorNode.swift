@@ -11,9 +11,11 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
   /// The actor whose children they are; `nil`: a `Supervisor`'s. Alive while a child is, which it waits for.
   private unowned(unsafe) let owner: ActorCore?
   private let lock = Lock()
-  // Guarded by the lock, all three.
+  // Guarded by the lock, all four.
   @exclusivity(unchecked) private var children = SupervisedActors()
   @exclusivity(unchecked) private var machine: SupervisionStateMachine
+  /// Those of the actors that have failed, where each counts for itself.
+  @exclusivity(unchecked) private var ownMachines: [ObjectIdentifier: SupervisionStateMachine] = [:]
   @exclusivity(unchecked) private var isClosed = false
 
   init(name: String, policy: Supervision, owner: ActorCore?) {
@@ -35,7 +37,10 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
 
   /// A child has ended.
   func remove(_ child: ActorCore) {
-    lock.withLock { children.remove(child) }
+    lock.withLock {
+      children.remove(child)
+      ownMachines[ObjectIdentifier(child)] = nil
+    }
   }
 
   /// Decides about a child that has failed, and does what concerns others. On that child's coroutine.
@@ -48,9 +53,9 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
   ) -> Supervision.Directive {
     var wish = policy.decide(error)
     if wish == .resume, !mayResume { wish = .restart }
-    if wish == .restart, !mayRestart { wish = .stop }
+    if wish == .restart, !mayRestart { wish = policy.beyondLimit }
     lock.lock()
-    let decision = machine.failed(wish, at: TimerService.shared.now)
+    let decision = decide(wish, about: child)
     let others = others(decision.others, than: child)
     lock.unlock()
     switch decision.directive {
@@ -60,6 +65,13 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
     case .escalate: escalate(error)
     }
     return decision.directive
+  }
+
+  /// One for one, each actor's failures count for themselves: those of one must not end another one. The caller holds `lock`.
+  private func decide(_ wish: Supervision.Directive, about child: ActorCore) -> SupervisionStateMachine.Decision {
+    let now = TimerService.shared.now
+    guard policy.strategy == .oneForOne, policy.limit != .max else { return machine.failed(wish, at: now) }
+    return ownMachines[ObjectIdentifier(child), default: SupervisionStateMachine(policy)].failed(wish, at: now)
   }
 
   /// The caller holds `lock`.
@@ -94,6 +106,18 @@ final class SupervisorNode: HiddenFromMirrors, @unchecked Sendable {
 
   /// The last one that was launched, of those that have not ended.
   var last: ActorCore? { lock.withLock { children.last } }
+
+  /// Ends the program if it is one of its actors, or one below those, that is to wait for their ends.
+  func requireOutside(_ core: CoroutineCore) {
+    var actor = core.asker
+    while let inner = actor, let node = inner.parent {
+      require(
+        node !== self,
+        "\(core.description) calls Supervisor.stop(), which would wait for its end, too: for ever. Call it from outside, or in "
+          + "a coroutine that no actor of it waits for: Coroutine.detached { supervisor.stop() }")
+      actor = node.owner
+    }
+  }
 
   /// Stops the children one after another, the last one first, each when the one before has ended. On a coroutine; goes on
   /// to the end, cancelled or not.

@@ -441,6 +441,11 @@ extension CoroutineCore {
     } catch {
       outcome = .failure(error)
     }
+    endLocals()
+  }
+
+  /// Releases the values of its coroutine-local variables. On the coroutine.
+  final func endLocals() {
     // Again if the end of one has set another.
     while extras?._withUnsafeGuaranteedRef({ $0.locals != nil }) ?? false { locals = nil }
   }

@@ -9,8 +9,8 @@
 /// Request.retries.value += 1          // this coroutine's
 /// ```
 ///
-/// A coroutine begins with the default, and its values end with it. Values that coroutines are to inherit belong into a
-/// `TaskLocal`, which works in coroutines as it does in tasks.
+/// A coroutine begins with the default, and its values end with it, an actor's also when it starts again. Values that coroutines
+/// are to inherit belong into a `TaskLocal`, which works in coroutines as it does in tasks.
 public final class CoroutineLocal<Value: Sendable>: Sendable {
   private let defaultValue: Value
 
