@@ -556,25 +556,6 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
   // MARK: In a child by fork
 
   @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
-  func aChildWritesToAStandardOutputThatIsAFile() async {
-    await #expect(processExitsWith: .success) {
-      // Then the process has a poller, which a child can't use.
-      _ = try makePair()
-      var path = Array("/tmp/standard-output-XXXXXX".utf8CString)
-      let file = mkstemp(&path)
-      guard file >= 0, unlink(path) == 0, dup2(file, STDOUT_FILENO) == STDOUT_FILENO else { exit(2) }
-      let end = Child.end {
-        runInChild {
-          try PipeWriter.standardOutput().write("child")
-          return 0
-        }
-      }
-      guard end == .exited(0), lseek(file, 0, SEEK_END) == 5 else { exit(3) }
-      exit(0)
-    }
-  }
-
-  @Test(.disabled(if: StackSupply.sanitizersActive, "a sanitizer's locks are not free in a child"))
   func aChildUsesTheParentsDescriptorsWithoutWaiting() async {
     await #expect(processExitsWith: .success) {
       let (left, right) = try makePair()
@@ -710,7 +691,7 @@ private final class PromptScheduler: Scheduler {
 }
 
 /// Runs `body` in a child, whose only thread is the coroutine's.
-private func runInChild(_ body: sending @escaping () throws -> CInt) -> CInt {
+func runInChild(_ body: sending @escaping () throws -> CInt) -> CInt {
   do {
     return try runUntilComplete(body)
   } catch { return 99 }
