@@ -28,13 +28,13 @@ readonly findings=$scratch/found-
 
 build_readers() {
   local flags=(-g -O1 -Wall -Werror -fno-omit-frame-pointer -fuse-ld=lld -ISources/CCoroutineInspection/include
-    -ISources/CCoroutineUnwind/include -ISources/CCoroutine/include -DCOROUTINE_CACHED_PAGES=8
-    -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined)
+    -ISources/CCoroutineUnwind/include -ISources/CCoroutine/include -ISources/CCoroutineSystem/include
+    -DCOROUTINE_CACHED_PAGES=8 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined)
   local unwind=Sources/CCoroutineUnwind
   "$clang" "${flags[@]}" $source/core_fuzz.c Sources/CCoroutineInspection/*.c $unwind/{image_build,regular_file}.c \
     -lunwind-generic -lunwind -o $scratch/core_fuzz
   "$clang" "${flags[@]}" $source/elf_fuzz.c $unwind/{symbols,elf_file,debug_info,image_build,regular_file}.c \
-    -ldw -lelf -o $scratch/elf_fuzz
+    Sources/CCoroutineSystem/CCoroutineSystem.c -ldw -lelf -o $scratch/elf_fuzz
 }
 
 # What the fuzzing begins with: a forged core file, and small libraries in several forms.
