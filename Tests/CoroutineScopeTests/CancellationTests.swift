@@ -26,6 +26,38 @@ import Testing
     #expect(standardError(of: result).contains("in a handler that a task's cancel runs"))
   }
 
+  /// A timeout by a clock of the user's cancels a task that sleeps, and the clock's handler runs inside that.
+  @Test func aClocksHandlerThatSuspendsInsideACancelIsTold() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let (isAsleep, never) = (Channel<Void>(), Channel<Void>())
+      let clock = ClockWithHandler(isAsleep) { try? never.receive() }
+      try await Coroutine {
+        try withTimeout(until: clock.now.advanced(by: .seconds(3600)), clock: clock) { try isAsleep.receive() }
+      }.value
+    }
+    #expect(standardError(of: result).contains("in a handler that a task's cancel runs"))
+  }
+
+  /// The same around `async` code, where a coroutine cancels the caller's task.
+  @Test func theHandlerOfACancelledAsyncTimeoutThatSuspendsIsTold() async {
+    let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let (isWaiting, never) = (Channel<Void>(), Channel<Void>())
+      let task = Task {
+        try await withTimeout(.seconds(3600)) { _ in
+          try await withTaskCancellationHandler {
+            try await isWaiting.send(())
+            try await never.receive()
+          } onCancel: {
+            try? never.receive()
+          }
+        }
+      }
+      try await isWaiting.receive()
+      try await Coroutine { task.cancel() }.value
+    }
+    #expect(standardError(of: result).contains("in a handler that a task's cancel runs"))
+  }
+
   @Test func aPinnedHandlerMayWaitInsideATasksCancel() async throws {
     let (isWaiting, answers) = (Channel<Void>(), Channel<Int>())
     let answer = Promise<Int>.makePromise()
@@ -433,6 +465,28 @@ import Testing
       async let _: Void = coroutine.cancel()
       let value = try? await coroutine.get()
       #expect(value == 1 || coroutine.isCancelled)
+    }
+  }
+}
+
+/// That of the kernel, but a sleep tells that it has begun, and has a handler.
+private struct ClockWithHandler: Clock {
+  let minimumResolution = Duration.nanoseconds(1)
+  private let isAsleep: Channel<Void>
+  private let handler: @Sendable () -> Void
+
+  init(_ isAsleep: Channel<Void>, onCancel handler: @escaping @Sendable () -> Void) {
+    (self.isAsleep, self.handler) = (isAsleep, handler)
+  }
+
+  var now: ContinuousClock.Instant { .now }
+
+  func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+    try await withTaskCancellationHandler {
+      try await isAsleep.send(())
+      try await Task.sleep(until: deadline, tolerance: tolerance, clock: .continuous)
+    } onCancel: {
+      handler()
     }
   }
 }

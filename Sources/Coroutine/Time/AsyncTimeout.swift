@@ -219,22 +219,24 @@ final class TaskTimeout: DeadlineTimer, @unchecked Sendable {
         return nil
       }
     } onCancel: {
-      task.cancel()
+      cancelOnThisThread { task.cancel() }
     }
   }
 
   private func cancelWhenExpired<Value: Sendable>(_ task: Task<Value, any Error>) {
     taskLock.lock()
-    cancel = { task.cancel() }
+    cancel = { cancelOnThisThread { task.cancel() } }
     let isLate = isOver
     taskLock.unlock()
-    if isLate { task.cancel() }
+    if isLate { cancelOnThisThread { task.cancel() } }
   }
 
   /// What it returns goes after the unlock, and the task with it.
   private func takeCancel() -> (@Sendable () -> Void)? { taskLock.withLock { cancel.take() } }
 
   override var sleeperExecutor: (any TaskExecutor)? { preferredExecutor }
+
+  override func cancelSleeper(_ cancel: () -> Void) { cancelOnThisThread(cancel) }
 
   override func expire() {
     taskLock.lock()

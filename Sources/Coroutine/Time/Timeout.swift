@@ -211,6 +211,8 @@ private final class RegionTimeout: DeadlineTimer, @unchecked Sendable {
 
   override var sleeperExecutor: (any TaskExecutor)? { preferredExecutor }
 
+  override func cancelSleeper(_ cancel: () -> Void) { cancelOnThisThread(cancel) }
+
   /// Runs it, and closes the region, which nothing else but this cancels.
   ///
   /// - Parameter timedOut: what becomes of it where the region was cancelled.

@@ -55,6 +55,9 @@ package class DeadlineTimer: TimerTarget, HiddenFromMirrors, @unchecked Sendable
 
   /// Where that task runs; `nil`: on Swift's pool. Asked as above.
   package var sleeperExecutor: (any TaskExecutor)? { nil }
+
+  /// Calls the cancel of that task, which may run a cancellation handler of a clock of the user's.
+  package func cancelSleeper(_ cancel: () -> Void) { cancel() }
 }
 
 // MARK: - By its owner
@@ -87,7 +90,7 @@ extension DeadlineTimer {
     lock.lock()
     let (wasAhead, stopped) = machine.end() == .takeTimerBack ? disarm() : (false, nil)
     lock.unlock()
-    stopped?.cancel()
+    cancel(stopped)
     return wasAhead
   }
 }
@@ -153,7 +156,7 @@ extension DeadlineTimer {
         let old = machine.moved(to: next)
         let start = arm(at: next)
         lock.unlock()
-        stopped?.cancel()
+        cancel(stopped)
         finish(start)
         withExtendedLifetime(old) {}
         return true
@@ -191,7 +194,14 @@ extension DeadlineTimer {
     case .passed: expire()
     case .sleeper(let sleeper, let instant):
       sleeper.start(on: sleeperExecutor, priority: sleeperPriority, until: instant) { self.expire() }
+      // It may have been taken back before it had a task to cancel.
+      if sleeper.isSettled { cancel(sleeper) }
     }
+  }
+
+  /// It was taken back. Not under a lock.
+  private func cancel(_ sleeper: Sleeper?) {
+    if let sleeper { cancelSleeper { sleeper.cancel() } }
   }
 
   /// Whether the time was not up, so that nothing expires; what slept, which is to be cancelled after the unlock. The caller
@@ -250,12 +260,13 @@ private struct MomentOfClock<C: Clock>: ClockMoment where C.Duration == Duration
 /// A task that sleeps in place of a timer. It ends by itself, or is taken back: the first of the two counts.
 // Unchecked: the lock guards the task.
 private final class Sleeper: @unchecked Sendable {
-  private let isSettled = Atomic<Bool>(false)
+  private let settled = Atomic<Bool>(false)
   private let lock = Lock()
   /// Guarded by the lock.
   @exclusivity(unchecked) private var task: Task<Void, Never>?
 
-  /// By the code that has made it, not under a lock. It may have been taken back by then.
+  /// By the code that has made it, not under a lock. It may have been taken back by then, or be while this goes on: that code looks
+  /// at `isSettled` then.
   func start(
     on executor: (any TaskExecutor)?, priority: TaskPriority?, until instant: any ClockMoment,
     _ expire: @escaping @Sendable () -> Void
@@ -266,12 +277,14 @@ private final class Sleeper: @unchecked Sendable {
       expire()
     }
     lock.withLock { self.task = task }
-    // After the lock: a thread that has settled it before has found no task to cancel.
-    if isSettled.load(ordering: .acquiring) { task.cancel() }  // litmus: look-locked
   }
 
+  /// Whether it has ended, or was taken back. Behind `start`, whose lock comes before: a thread that had settled it by then has found
+  /// no task to cancel.
+  var isSettled: Bool { settled.load(ordering: .acquiring) }  // litmus: look-locked
+
   /// By the task, whose time is up, or to take it back. Whether this is the first.
-  func settle() -> Bool { !isSettled.exchange(true, ordering: .acquiringAndReleasing) }  // litmus: look-locked
+  func settle() -> Bool { !settled.exchange(true, ordering: .acquiringAndReleasing) }  // litmus: look-locked
 
   /// It was taken back, and need not go on to sleep. Not under a lock: a clock of the user's learns of it.
   func cancel() { lock.withLock { task }?.cancel() }
