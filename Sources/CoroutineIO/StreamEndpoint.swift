@@ -196,7 +196,7 @@ public final class StreamEndpoint: HiddenFromMirrors, @unchecked Sendable {
         guard try fill(1, waitLimit) else {
           // The last part need not have an end.
           guard !buffer.isEmpty else { return nil }
-          guard content(buffer.bytes).count <= limit else {
+          guard buffer.count <= limit else {
             throw LineTooLong(limit: limit, subject: descriptor.name)
           }
           let value = result(buffer.bytes, buffer.bytes)

@@ -230,6 +230,11 @@ struct StreamReadTests {
       try writer.write("yyyyy")
       #expect(throws: LineTooLong.self) { try reader.readLine(limit: 5) }
       #expect(try reader.readExactly(6) == bytes("xyyyyy"))
+      // A carriage return without a line feed is a part of the line.
+      try writer.write("1234\r")
+      writer.close()
+      #expect(throws: LineTooLong.self) { try reader.readLine(limit: 4) }
+      #expect(try reader.readLine(limit: 5) == "1234\r")
     }
   }
 
