@@ -67,8 +67,10 @@ import Testing
       #expect(fast.tryReceive() == .received(element))
     }
     #expect(slow.missedCount == 3 && fast.missedCount == 0)
-    #expect(slow.tryReceive() == .received(4) && slow.tryReceive() == .received(5) && slow.tryReceive() == .empty)
-    #expect(broadcast.close() && slow.tryReceive() == .closed)
+    #expect(slow.count == 2 && fast.isEmpty)
+    #expect(slow.tryReceive() == .received(4) && slow.count == 1)
+    #expect(!slow.isClosed && broadcast.close() && slow.isClosed && slow.count == 1)
+    #expect(slow.tryReceive() == .received(5) && slow.isEmpty && slow.tryReceive() == .closed)
     #expect(broadcast.trySend(6) == .closed(6))
   }
 

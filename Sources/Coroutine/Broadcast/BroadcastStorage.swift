@@ -95,6 +95,9 @@ extension BroadcastStorage {
 
   func missedCount(of reader: BroadcastReader<Element>) -> Int { lock.withLock { reader.missedCount } }
 
+  /// How many elements the reader has not taken.
+  func count(of reader: BroadcastReader<Element>) -> Int { lock.withLock { Int(machine.end &- reader.position) } }
+
   /// Whether this was the first time.
   func close(throwing error: (any Error)?) -> Bool {
     lock.lock()

@@ -15,6 +15,16 @@ public struct BroadcastSubscription<Element: Sendable>: Sendable {
   /// How many elements it has missed until now, because it was too slow: with `.dropOldest`. From any thread.
   public var missedCount: Int { owner.storage.missedCount(of: owner.reader) }
 
+  /// How many elements wait for it, which `receive()` takes without waiting. It may have changed by the time the caller looks at
+  /// it. From any thread.
+  public var count: Int { owner.storage.count(of: owner.reader) }
+
+  /// Whether no element waits for it.
+  public var isEmpty: Bool { count == 0 }
+
+  /// Whether what it has subscribed to is closed. Elements may still wait for it. From any thread.
+  public var isClosed: Bool { owner.storage.isClosed }
+
   /// Takes the next element; suspends the calling coroutine until there is one.
   ///
   /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
