@@ -74,6 +74,21 @@ import Testing
     #expect(dead.all == ["fail", "worse"])
   }
 
+  @Test func anActorOfAStateAndAFunctionRunsOnTheSchedulerItIsGiven() async throws {
+    let queue = DispatchQueue(label: "actors")
+    let supervisor = Supervisor()
+    let actor: MessageActor<Reply<Bool>> = supervisor.launch(
+      on: queue, state: { 0 }, handle: { _, reply in reply.complete(queue.isCurrent) })
+    let parent = MessageActor<Reply<Bool>> { mailbox in
+      let child: MessageActor<Reply<Bool>> = mailbox.launch(
+        on: queue, state: { 0 }, handle: { _, reply in reply.complete(queue.isCurrent) })
+      try mailbox.handleEach { reply in reply.complete(try child.ask { $0 }) }
+    }
+    #expect(try await actor.ask { $0 })
+    #expect(try await parent.ask { $0 })
+    await supervisor.stop()
+  }
+
   @Test func aBodyThatHasThrownCannotGoOnButIsStartedAgainAndThatCounts() async throws {
     let begun = Channel<Void>(capacity: .unbounded)
     let supervisor = Supervisor(Supervision(.oneForAll, restarts: 2, within: .seconds(3600)) { _ in .resume })

@@ -85,7 +85,11 @@ import Coroutine
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   _ = supervisor.launch(on: .pool, model.serve)
   // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = supervisor.launch(on: .pool, state: { 0 }, handle: model.handle)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
   _ = mailbox.launch(on: .pool, model.serve)
+  // expected-error@+1 {{risks causing data races}} expected-note@+1 {{Passing main actor-isolated value}}
+  _ = mailbox.launch(on: .pool, state: { 0 }, handle: model.handle)
 }
 
 @MainActor func namesASchedulerInAsyncCode(_ model: Model, _ scope: CoroutineScope) async throws {

@@ -61,4 +61,15 @@ extension Mailbox {
     guard let makeState, let handle else { missingFunction() }
     return launch(name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Other>.body(makeState, handle))
   }
+
+  /// Starts a child that is a state and a function, on another scheduler.
+  public func launch<Other, State>(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    state makeState: sending (() throws -> State)?,
+    handle: sending ((_ state: inout State, _ message: Other) throws -> Void)?
+  ) -> MessageActor<Other> {
+    guard let makeState, let handle else { missingFunction() }
+    return launch(
+      on: scheduler, name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Other>.body(makeState, handle))
+  }
 }

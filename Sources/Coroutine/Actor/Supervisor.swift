@@ -55,6 +55,17 @@ public struct Supervisor: Sendable {
     return launch(name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Message>.body(makeState, handle))
   }
 
+  /// Starts an actor that is a state and a function, on a scheduler.
+  public func launch<Message, State>(
+    on scheduler: some Scheduler, name: String = "", stackSize: Int? = nil, mailbox: MailboxPolicy = .unbounded,
+    state makeState: sending (() throws -> State)?,
+    handle: sending ((_ state: inout State, _ message: Message) throws -> Void)?
+  ) -> MessageActor<Message> {
+    guard let makeState, let handle else { missingFunction() }
+    return launch(
+      on: scheduler, name: name, stackSize: stackSize, mailbox: mailbox, MessageActor<Message>.body(makeState, handle))
+  }
+
   /// Stops the actors one after another, the last one first, and waits for each. Suspends the calling coroutine, cancelled
   /// or not.
   ///
