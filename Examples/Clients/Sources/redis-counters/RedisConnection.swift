@@ -20,9 +20,7 @@ final class RedisConnection: PooledConnection, @unchecked Sendable {
     guard let context = redisConnectNonBlock(host, port) else { throw RedisError(description: "no memory") }
     do {
       if context.pointee.err != 0 { throw Self.error(of: context) }
-      // A descriptor is closed by its owner. hiredis owns its own, so this is a copy.
-      let copy = dup(context.pointee.fd)
-      socket = try Descriptor(adopting: copy, name: "Redis")
+      socket = try Self.socket(of: context)
       // Connected, or refused: the first command shows which.
       try socket.waitUntilWritable(timeout: timeout)
     } catch {
@@ -30,6 +28,16 @@ final class RedisConnection: PooledConnection, @unchecked Sendable {
       throw error
     }
     self.context = context
+  }
+
+  /// A descriptor is closed by its owner. hiredis owns its own, so this is a copy.
+  private static func socket(of context: UnsafeMutablePointer<redisContext>) throws -> Descriptor {
+    let copy = dup(context.pointee.fd)
+    guard copy >= 0 else { throw RedisError(description: String(cString: strerror(errno))) }
+    do { return try Descriptor(adopting: copy, name: "Redis") } catch {
+      close(copy)
+      throw error
+    }
   }
 
   deinit { redisFree(context) }
