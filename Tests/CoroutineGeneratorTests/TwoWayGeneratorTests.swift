@@ -445,4 +445,85 @@ import Testing
     #expect(all.allSatisfy { $0.state == .finished })
     all = []
   }
+
+  // MARK: Inputs that are left over
+
+  private final class Input {
+    private let atEnd: () -> Void
+    init(_ atEnd: @escaping () -> Void = {}) { self.atEnd = atEnd }
+    deinit { atEnd() }
+  }
+
+  private enum Binding {
+    @TaskLocal static var value = 0
+  }
+
+  /// Inside a binding, the outer body keeps the inputs of one that takes none. What their ends do may come back to it.
+  @Test func theEndOfAnInputMayGiveTheNextOne() throws {
+    let log = Log()
+    let numbers = TwoWayGenerator<Input?, Int, Void> { yield in
+      try Binding.$value.withValue(1) {
+        try yield(from: Generator<Int> { yield in for number in 0..<10 { try yield(number) } })
+      }
+    }
+    #expect(try numbers.next(Input()).element == 0)
+    func endingInput() -> Input {
+      Input {
+        log.add("ends")
+        let inner = Input { log.add("the inner one ends") }
+        log.add("\((try? numbers.next(inner).element) ?? -1)")
+      }
+    }
+    #expect(try numbers.next(endingInput()).element == 1)
+    #expect(try numbers.next(nil).element == 3)
+    #expect(try numbers.next(Input()).element == 4)
+    #expect(log.all == ["ends", "2", "the inner one ends"])
+  }
+
+  @Test func theEndOfAnInputMayYield() throws {
+    let log = Log()
+    var kept: TwoWayGenerator<Input, Int, Void>.Yield?
+    defer { kept = nil }
+    let numbers = TwoWayGenerator<Input, Int, Void> { yield in
+      kept = yield
+      try Binding.$value.withValue(1) { try yield(from: Generator<Int> { yield in try yield(0) }) }
+      try yield(5)
+    }
+    #expect(try numbers.next(Input()).element == 0)
+    func endingInput() -> Input {
+      Input {
+        log.add("ends")
+        _ = try? kept?(99)
+      }
+    }
+    #expect(try numbers.next(endingInput()).element == 99)
+    #expect(log.all == ["ends"])
+    #expect(try numbers.next(Input()).element == 5)
+    #expect(try numbers.next(Input()).isDone)
+    #expect(log.all == ["ends"])
+  }
+
+  /// By the input's end another body waits for the next one.
+  @Test func theEndOfAnInputMayEndTheBodyThatHasIt() throws {
+    let log = Log()
+    let numbers = TwoWayGenerator<Input, Int, Void> { yield in
+      try yield(
+        from: TwoWayGenerator<Input, Int, Void> { yield in
+          try Binding.$value.withValue(1) {
+            try yield(from: Generator<Int> { yield in for number in 0..<2 { try yield(number) } })
+          }
+        })
+      for number in 10..<20 {
+        _ = try yield(number)
+        log.add("\(number) is answered")
+      }
+    }
+    #expect(try numbers.next(Input()).element == 0)
+    func endingInput() -> Input {
+      Input { for _ in 0..<2 { log.add("\((try? numbers.next(Input()).element) ?? -1)") } }
+    }
+    #expect(try numbers.next(endingInput()).element == 1)
+    #expect(try numbers.next(Input()).element == 12)
+    #expect(log.all == ["10", "10 is answered", "11", "11 is answered"])
+  }
 }

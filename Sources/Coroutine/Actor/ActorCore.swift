@@ -391,6 +391,13 @@ extension ActorCore {
 
   /// Its children's supervisor. On its coroutine.
   final func supervisor() -> SupervisorNode {
+    // Behind the end of the body, as in a watcher, nothing waits for children any more: one that is launched there ends before it
+    // begins, and must not look for this actor, which may go before it does.
+    guard lock.withLock({ life.isRunning }) else {
+      let node = SupervisorNode(name: name, policy: policy, owner: nil)
+      node.close()
+      return node
+    }
     if let children { return children }
     let node = SupervisorNode(name: name, policy: policy, owner: self)
     children = node

@@ -104,8 +104,8 @@ extension ActorStorage {
     guard !runsOnHandOff else { return nil }
     endCurrent()
     coroutine.countOperation()
-    // Behind that, which may have let others run.
-    guard !coroutine.isInterrupted else { return nil }
+    // Behind that, which may have let others run; and what went with the last message may have taken others.
+    guard _isPOD(Message.self) || inbox.count > 0, !coroutine.isInterrupted else { return nil }
     return begin(inbox.removeFirst())
   }
 
@@ -191,16 +191,31 @@ extension ActorStorage {
   /// The message has been handled, answered or not.
   @inlinable @inline(__always)
   func endCurrent() {
-    guard let owner = currentReply else {
-      current = nil
-      return
-    }
+    guard let owner = currentReply else { return dropCurrent() }
     currentReply = nil
     owner._withUnsafeGuaranteedRef { owner in
       if !owner.isSettled { owner.withStorage { $0.noteHandled() } }
     }
     owner.release()
   }
+
+  /// The message goes when it is out of the field: code of the user's, in its `deinit`, may ask for the next one, which is the
+  /// current one then, and has been handled when that returns.
+  @inlinable @inline(__always)
+  func dropCurrent() {
+    // One without an end of its own runs no code. A constant in specialised code.
+    if _isPOD(Message.self) {
+      current = nil
+      return
+    }
+    while let message = current.take() {
+      withExtendedLifetime(message) {}
+      if currentReply != nil { endCurrentOnceMore() }
+    }
+  }
+
+  @inlinable @inline(never)
+  func endCurrentOnceMore() { endCurrent() }
 
   /// Ends the program if it is not the actor that runs here.
   @inlinable @inline(__always)

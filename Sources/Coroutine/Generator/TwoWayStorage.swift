@@ -19,7 +19,11 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
     // yields from it, it had not begun before that, so the receiver is itself, and `next()` traps.
     if !Self.needsNoInput {
       if let receiver = suspendedInnermost {
-        if receiver.takesInput { unsafeDowncast(receiver, to: TwoWayStorage.self).input = input }
+        if receiver.takesInput {
+          let receiver = unsafeDowncast(receiver, to: TwoWayStorage.self)
+          if receiver.input != nil { return nextBehindLeftover(input) }
+          receiver.input = input
+        }
       } else if takesFirstInput, body != nil {
         self.input = input
       }
@@ -46,7 +50,23 @@ class TwoWayStorage<Input, Element>: GeneratorStorage<Element> {
   static func dropInput(_ block: UnsafeMutablePointer<ControlBlock>) {
     if needsNoInput { return }
     // Unchecked: as in `input`.
-    generatorOwner(block)._withUnsafeGuaranteedRef { unsafeDowncast($0, to: TwoWayStorage.self).input = nil }
+    generatorOwner(block)._withUnsafeGuaranteedRef { unsafeDowncast($0, to: TwoWayStorage.self).dropInput() }
+  }
+
+  /// What was left over goes before the receiver is chosen: its `deinit` may let the body go on, to another one.
+  @inlinable @inline(never)
+  final func nextBehindLeftover(_ input: consuming Input) -> Element? {
+    while let receiver = suspendedInnermost, receiver.takesInput {
+      guard let left = unsafeDowncast(receiver, to: TwoWayStorage.self).input.take() else { break }
+      withExtendedLifetime(left) {}
+    }
+    return next(input)
+  }
+
+  /// What lies there goes when it is out of the field: its `deinit` may run code of the user's, which may come back here.
+  @inlinable @inline(__always)
+  final func dropInput() {
+    while let left = input.take() { withExtendedLifetime(left) {} }
   }
 
   /// As for a `GeneratorStorage`, with the inputs going to `other`.
