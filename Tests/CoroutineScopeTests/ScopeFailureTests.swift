@@ -108,6 +108,61 @@ import Testing
     #expect(log.all == ["CleanupFailed()"])
   }
 
+  // MARK: What the body waits for
+
+  /// A child's handler runs while its siblings are cancelled: what it does must not reach the body any more.
+  @Test(arguments: [true, false])
+  func theBodysWaitEndsBeforeTheChildrenAreCancelled(fails: Bool) async throws {
+    let log = Log()
+    try await serially {
+      let (answers, never) = (Channel<Int>(capacity: .buffered(1)), Channel<Void>())
+      log.add(
+        outcome {
+          try withScope { scope in
+            scope.launch {
+              try withCancellationHandler {
+                try never.receive()
+              } onCancel: {
+                _ = answers.trySend(1)
+              }
+            }
+            scope.launch {
+              guard fails else { return scope.cancel() }
+              throw Broken(number: 1)
+            }
+            log.add(outcome { _ = try answers.receive() })
+          }
+        })
+      log.add("\(answers.count)")
+    }
+    #expect(log.all.first == "cancelled")
+    #expect(log.all.last == "1")
+  }
+
+  /// A body that runs sees the cancel at once. What it does then must find that the scope is cancelled, and why.
+  @Test func aBodyThatSeesTheCancelFirstChangesNothingAboutIt() async throws {
+    let (otherReasons, late) = (Counter(), Counter())
+    try await Coroutine(on: ThreadPool(threads: 2)) {
+      for _ in 0..<2000 {
+        _ = outcome {
+          try withScope { scope in
+            let never = Channel<Void>()
+            scope.launch {
+              defer { if !(Coroutine.cancellationReason is Broken) { otherReasons.add() } }
+              try never.receive()
+            }
+            scope.launch { throw Broken() }
+            while !Coroutine.isCancelled {}
+            scope.launch { late.add() }
+            throw CancellationError()
+          }
+        }
+      }
+    }.get()
+    #expect(otherReasons.value == 0)
+    #expect(late.value == 0)
+  }
+
   /// The body's own, for whatever reason: no code has cancelled it.
   @Test func aCancellationErrorOfTheBodyAloneIsItsOwn() async throws {
     let log = Log()

@@ -253,6 +253,9 @@ extension CoroutineScope {
 }
 
 /// Several failures in one scope.
+///
+/// An error that a child or the body passes on as it is, `catch { …; throw error }`, counts once. One that is caught by its type and
+/// thrown again, `catch let error as Problem { throw error }`, is another one.
 public struct ScopeError: Error, CustomStringConvertible {
   /// The one that came first, for which the others were cancelled.
   public let first: any Error

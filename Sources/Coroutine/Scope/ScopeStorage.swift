@@ -16,6 +16,8 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   @exclusivity(unchecked) private var unreported: [CoroutineCore] = []
   /// Why the children are cancelled, if they are: later children are cancelled from the start.
   @exclusivity(unchecked) private var reason: (any Error)?
+  /// Whether the children that there were have been taken, to be cancelled.
+  @exclusivity(unchecked) private var childrenAreTaken = false
   /// Whether a child was cancelled before it had ended.
   @exclusivity(unchecked) private var isCutShort = false
   /// The part of the owner's run that a failure ends; none in `async` code.
@@ -164,10 +166,7 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
     let next = machine.limit == .max ? nil : startNext(after: child)
     let region = region
     lock.unlock()
-    if isFirstFailure, let failure {
-      cancelChildren(reason: failure)
-      region?.cancel(reason: failure)
-    }
+    if isFirstFailure, let failure { cancel(region, reason: failure) }
     woken.wakeAll()
     next?.schedule()
   }
@@ -189,30 +188,42 @@ package final class ScopeStorage: CoroutineFamily, @unchecked Sendable {
   func bodyFailed(_ error: any Error) {
     let isCancel = error is CancellationError && Coroutine.isCancelled
     lock.withLock { machine.bodyFailed(error, isCancel: isCancel) }
-    cancelChildren(reason: error)
+    // That a body ends because it was cancelled is no reason of its own.
+    cancelChildren(reason: Coroutine.cancellationReason ?? error)
   }
 
   /// Cancels all children, those to come too. The first reason counts.
   func cancelChildren(reason: any Error) {
-    CancelSteps.cancel(takeChildren(toCancelFor: reason), reason)
+    let all = takeChildren(toCancelFor: reason)
+    guard !all.isEmpty else { return }
+    CancelSteps.cancel(all, lock.withLock { self.reason } ?? reason)
   }
 
-  /// The same for those to come. The caller cancels the others: they are returned, unless there was a reason before.
+  /// The same for those to come. The caller cancels the others: they are returned, the first time.
   func takeChildren(toCancelFor reason: any Error) -> [CoroutineCore] {
     lock.withLock {
-      guard self.reason == nil else { return [] }
-      self.reason = reason
+      guard !childrenAreTaken else { return [] }
+      childrenAreTaken = true
+      if self.reason == nil { self.reason = reason }
       let all = children.all
-      isCutShort = !all.isEmpty
+      if !all.isEmpty { isCutShort = true }
       return all
     }
   }
 
   /// Cancels the children and what the body waits for.
   func cancel(reason: any Error) {
-    let region = lock.withLock { self.region }
-    cancelChildren(reason: reason)
+    cancel(lock.withLock { region }, reason: reason)
+  }
+
+  /// The region comes first: the body may wait for the children, and must not find that this very cancel has ended them. Its
+  /// handler cancels them.
+  private func cancel(_ region: CancellationRegion?, reason: any Error) {
+    // What the body launches once it has learned of this never begins, and the children get this reason, not the body's.
+    lock.withLock { if self.reason == nil { self.reason = reason } }
     region?.cancel(reason: reason)
+    // Where there is no region, as in `async` code, or it is closed.
+    cancelChildren(reason: reason)
   }
 
   /// Those that have not ended, in the order of their launches.
