@@ -15,7 +15,7 @@
 /// runs. The promise that it was made from goes on.
 ///
 /// **In long chains** give the closures' parameters types, `{ (text: String) in text.count }`: each closure may return a value or
-/// a promise, and from the fifth on the compiler gives up finding out for all of them together.
+/// a promise, and from the fourth on, where they have operators, the compiler may give up finding out for all of them together.
 ///
 /// Each call takes constant time. Chains of any length are worked off step by step, not by recursion.
 extension Promise {
@@ -37,6 +37,8 @@ extension Promise {
   }
 
   /// The promise that `transform` makes of the value, flattened. Skipped on rejection.
+  ///
+  /// A `ProgressPromise` is not flattened: return its `promise`.
   ///
   /// ```swift
   /// let image = page.then { fetch(firstImage(in: $0)) }      // a Promise<Image>
@@ -70,7 +72,7 @@ extension Promise {
     }
   }
 
-  /// Runs `cleanup` on fulfilment and on rejection.
+  /// Runs `cleanup` on fulfilment and on rejection. A promise that it makes is not waited for: call that one's `get()`.
   ///
   /// - Returns: a promise that is settled as this one, after `cleanup`; rejected with what `cleanup` throws.
   @discardableResult
