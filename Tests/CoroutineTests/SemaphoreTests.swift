@@ -44,6 +44,17 @@ import Testing
     #expect(log.all == ["2 false", "many", "few"])
   }
 
+  @Test func noPermitsAreAlwaysThereAlsoWhereTooManyAreOut() async throws {
+    let semaphore = Semaphore(permits: 2)
+    semaphore.changePermits(by: -5)
+    #expect(semaphore.tryAcquire(0) && !semaphore.tryAcquire())
+    try await Coroutine { try semaphore.acquire(0, timeout: .zero) }.get()
+    #expect(semaphore.available == 0)
+    let many = Coroutine { try semaphore.acquire(1) }
+    semaphore.release(4)
+    try await many.get()
+  }
+
   @Test func oneThatGivesUpLetsTheWaitersBehindItGoOn() async throws {
     let log = Log()
     try await serially {

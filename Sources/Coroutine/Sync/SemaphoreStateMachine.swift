@@ -4,7 +4,8 @@
 ///
 /// Invariant: the first waiter in the queue, if its wait has not ended, wants more permits than are free, in each of the cases
 /// by which it waits there. The exception: one before it has given up, and has not withdrawn yet. Its withdrawal grants the
-/// permits. The number may be negative: that many of the permits that come back are taken away.
+/// permits. The number may be negative: that many of the permits that come back are taken away. A waiter for none does not wait
+/// for these.
 struct SemaphoreStateMachine {
   typealias Node = UnsafeMutablePointer<SemaphoreNode>
 
@@ -28,7 +29,7 @@ struct SemaphoreStateMachine {
 
   /// A caller wants permits now or not at all.
   mutating func tryAcquire(_ count: Int) -> Bool {
-    guard waiters.firstWaiting() == nil, count <= available else { return false }
+    guard waiters.firstWaiting() == nil, count <= max(0, available) else { return false }
     available -= count
     return true
   }
@@ -68,7 +69,7 @@ struct SemaphoreStateMachine {
   /// of them in one step, so their nodes follow each other, and it is not held up by one of its own.
   private mutating func nextToGrant() -> Node? {
     var next = waiters.firstWaiting()
-    while let node = next, node.pointee.count > available {
+    while let node = next, node.pointee.count > max(0, available) {
       next = node.waitNode.pointee.next.map { Node(at: $0) }
       guard next?.pointee.wait.waiter.isSame(as: node.pointee.wait.waiter) == true else { return nil }
     }
