@@ -5,6 +5,18 @@ import Foundation
 import Testing
 
 @Suite(.ownThreads) struct GeneratorTests {
+  @Test func itSaysWhatItsBodyIsDoing() throws {
+    let numbers = Generator<Int> { yield in try yield(1) }
+    #expect("\(numbers)" == "a generator, ready")
+    _ = numbers.next()
+    #expect("\(numbers)" == "a generator, suspended")
+    _ = numbers.next()
+    #expect("\(numbers)" == "a generator, finished")
+    #expect("\(ThrowingGenerator<Int> { _ in })" == "a generator, ready")
+    #expect("\(TwoWayGenerator<Int, Int, Void> { _ in })" == "a generator, ready")
+    #expect("\(AsyncGenerator<Int>(name: "numbers") { _ in })" == "generator \"numbers\"")
+  }
+
   final class Tree {
     let value: Int
     let children: [Tree]

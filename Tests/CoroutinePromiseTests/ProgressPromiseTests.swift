@@ -15,6 +15,14 @@ import Testing
     for _ in 0..<4 { try await Coroutine(on: queue) {}.get() }
   }
 
+  @Test func itIsEqualToItsCopiesAndHasItsName() {
+    let (download, resolver) = Download.makePromise(name: "download")
+    #expect(Set([download, download, Download.makePromise().promise]).count == 2)
+    #expect("\(download)" == "promise \"download\": pending" && download.name == "download")
+    resolver.fulfill("done")
+    #expect("\(download)" == "\(download.promise)")
+  }
+
   @Test func theProgressIsFollowedAndThenTheValueTaken() async throws {
     let log = Log()
     let (download, resolver) = Download.makePromise(name: "download")

@@ -20,6 +20,9 @@
 /// When the last copy goes, or after `cancel()`, the body's coroutine is cancelled: its pending `yield` throws
 /// `GeneratorCancelled`, also inside of a shield, any other wait of it `CancellationError`, and it unwinds on its scheduler. A
 /// consumer that is cancelled while it waits gets `CancellationError`, and takes no element with it.
+///
+/// To unwind takes a turn of that scheduler. At the end of a program, or of a `runUntilComplete`, call `cancel()` and wait for the end by
+/// `join()`: else the body's `defer` blocks may not run.
 public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
   @usableFromInline let owner: AsyncGeneratorOwner<Element>
 
@@ -223,4 +226,9 @@ final class AsyncGeneratorOwner<Element: Sendable>: Sendable {
   }
 
   deinit { storage.cancel() }
+}
+
+extension AsyncGenerator: CustomStringConvertible {
+  /// The name it was given.
+  public var description: String { owner.storage.label }
 }

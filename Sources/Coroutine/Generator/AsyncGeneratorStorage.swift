@@ -235,9 +235,12 @@ final class AsyncGeneratorStorage<Element: Sendable>: Waitable, @unchecked Senda
 
   @inlinable
   func yield(_ element: Element) throws {
-    let core = CoroutineCore.running(for: "an AsyncGenerator's yield")
+    let core = CoroutineCore.running(for: "an AsyncGenerator's yield, which is for its own body alone,")
     lock.lock()
-    require(coroutine === core, "an AsyncGenerator's yield was called outside of its body")
+    require(
+      coroutine === core,
+      "an AsyncGenerator's yield was called outside of its body, as by a coroutine that the body has launched: let that one send "
+        + "to a Channel, and yield in the body what it receives")
     let consumer = machine.offer(element)
     lock.unlock()
     consumer?.wake()

@@ -202,3 +202,8 @@ public struct GeneratorEndless: Error, CustomStringConvertible {
     "the body of a cancelled generator has swallowed the error of its yield \(attempts) times and does not end: let it pass"
   }
 }
+
+extension Generator: CustomStringConvertible {
+  /// What its body is doing.
+  public var description: String { "a generator, \(state)" }
+}

@@ -87,3 +87,8 @@ public struct ThrowingGenerator<Element> {
   message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator"
 )
 extension ThrowingGenerator: Sendable {}
+
+extension ThrowingGenerator: CustomStringConvertible {
+  /// What its body is doing.
+  public var description: String { "a generator, \(state)" }
+}

@@ -86,8 +86,8 @@ public struct TwoWayGenerator<Input, Element, Return> {
   /// goes to the body, if that has a parameter for it, and is ignored otherwise. Constant time.
   ///
   /// - Returns: the element; at the end what the body returned, again and again.
-  /// - Throws: at the end what the body threw, or `StackError` without memory for its stack, again and again;
-  ///   `GeneratorCancelled` after a cancel.
+  /// - Throws: at the end what the body threw, or `StackError` without memory for its stack, again and again. After a cancel
+  ///   `GeneratorCancelled`, unless the body had ended before, or has caught that and returned or thrown something else.
   /// - Precondition: not called from inside the body, which runs already: traps otherwise.
   @inlinable @inline(__always)
   public func next(_ input: consuming Input) throws -> Step {
@@ -209,3 +209,8 @@ extension TwoWayGenerator.Step: Sendable where Element: Sendable, Return: Sendab
   message: "a generator is part of the code that consumes it: make it there, or send an AsyncGenerator"
 )
 extension TwoWayGenerator: Sendable {}
+
+extension TwoWayGenerator: CustomStringConvertible {
+  /// What its body is doing.
+  public var description: String { "a generator, \(state)" }
+}

@@ -92,6 +92,9 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
     return (Self(storage: storage), Resolver(owner: ResolverOwner(storage), storage: storage))
   }
 
+  /// The name it was given; empty without one.
+  public var name: String { storage.name }
+
   /// The promise of the value: to derive others from, to wait for it among others.
   public var promise: Promise<Value> { Promise(storage: storage) }
 
@@ -138,7 +141,8 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: what the promise is rejected with.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise. Nor on the main thread, if the
+  ///   promise's work, or a closure that it is derived by, runs on the main queue: it would wait in vain.
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
     try promise.getBlocking(file: file, line: line)
@@ -151,7 +155,8 @@ public struct ProgressPromise<Progress: Sendable, Value: Sendable>: Sendable {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise. Nor on the main thread, if the
+  ///   promise's work, or a closure that it is derived by, runs on the main queue: it would wait in vain.
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(
     timeout: Duration?, file: StaticString = #fileID, line: UInt = #line
@@ -268,4 +273,16 @@ extension ProgressPromise: AsyncSequence {
       await storage.next(&cursor)
     }
   }
+}
+
+// MARK: - Equality and description: as those of all handles (Handle/Handles.swift)
+
+extension ProgressPromise: Hashable, CustomStringConvertible {
+  /// Whether both are the same promise.
+  public static func == (left: ProgressPromise, right: ProgressPromise) -> Bool { left.storage === right.storage }
+
+  public func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(storage)) }
+
+  /// The name it was given, and whether it is settled by now.
+  public var description: String { promise.description }
 }

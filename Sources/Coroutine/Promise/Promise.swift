@@ -178,7 +178,8 @@ extension Promise {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: what the promise is rejected with.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise. Nor on the main thread, if the
+  ///   promise's work, or a closure that it is derived by, runs on the main queue: it would wait in vain.
   @inlinable
   @available(*, noasync, message: "use 'await get()' in async code")
   public func getBlocking(file: StaticString = #fileID, line: UInt = #line) throws -> Value {
@@ -192,7 +193,8 @@ extension Promise {
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError` if it was still pending then, and stays as it is; else what the promise is rejected with.
-  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise.
+  /// - Precondition: not called inside a coroutine, whose whole thread it would block: traps otherwise. Nor on the main thread, if the
+  ///   promise's work, or a closure that it is derived by, runs on the main queue: it would wait in vain.
   @inlinable
   @available(*, noasync, message: "use 'await get(timeout:)' in async code")
   public func getBlocking(
