@@ -158,6 +158,16 @@ import Testing
     #expect(standardOutput(of: result).contains("The only thread of runUntilComplete has been blocked for 3 s"))
   }
 
+  @Test func whatRunUntilCompleteLeftOnTheMainThreadIsNamed() async {
+    let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
+      let words = WordsOnStandardError(secondsUntilTold: "3")
+      try await MainActor.run { try leaveOneBehind(until: words) }
+    }
+    let text = standardOutput(of: result)
+    #expect(text.contains("a runUntilComplete on the main thread has left behind"), "\(text)")
+    #expect(text.contains("have waited for 3 s for the main queue"), "\(text)")
+  }
+
   @Test func aThreadThatWasPinnedAndIsBlockedIsTold() async {
     let result = await #expect(processExitsWith: .success, observing: [\.standardOutputContent]) {
       let words = WordsOnStandardError(secondsUntilTold: "3")
@@ -235,5 +245,18 @@ private func blockMainCoroutine(until words: WordsOnStandardError) throws {
     let next = Coroutine {}
     print(words.next())
     try next.get()
+  }
+}
+
+/// The coroutine that the first call leaves over becomes ready in the second one.
+@MainActor private func leaveOneBehind(until words: WordsOnStandardError) throws {
+  let numbers = Channel<Int>()
+  try runUntilComplete {
+    Coroutine(name: "left behind") { try numbers.receive() }
+    Coroutine.yield()
+  }
+  try runUntilComplete {
+    try numbers.send(1)
+    print(words.next())
   }
 }

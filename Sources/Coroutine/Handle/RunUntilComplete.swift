@@ -18,6 +18,9 @@ import Dispatch
 /// it. Those that have not ended with this one go on elsewhere: on the main queue if this is the main thread or a block
 /// of the main queue, otherwise on a global queue.
 ///
+/// In a program whose main thread only calls this again, or ends, the main queue does not run, and those left over do not go on. What
+/// is to outlive one call, as a worker, an actor or an `AsyncGenerator` does, begins `on: .pool`.
+///
 /// The main queue does not run while the main thread is here: a coroutine on `DispatchQueue.main`, or a job of the main
 /// actor, has to wait until this returns.
 ///

@@ -59,6 +59,14 @@ package struct BlockedPoolReport {
   ///   - seconds: for how long they have been blocked.
   ///   - advice: what else is to be said.
   func print(seconds: Int64, advice: String) {
+    // Of one that has returned: no coroutine of it blocks a thread, but the main queue does not run. See `PoolCore.runInline`.
+    if pool.isMainActors, blockers.isEmpty {
+      return CoroutineErrors.print(
+        "Coroutines that a runUntilComplete on the main thread has left behind are ready, and have waited for \(seconds) s for the "
+          + "main queue. That does not run while the main thread is blocked, or in another runUntilComplete. Wait for them in "
+          + "the one that begins them, or begin them on the pool, as Coroutine(on: .pool), AsyncGenerator(on: .pool). "
+          + advice)
+    }
     let backtracer = Self.debugger.value?.backtraces
     let workers = pool.count == 1 ? "The only thread of" : "All \(pool.count) threads of"
     let name = pool.description == SchedulerText.callingThread ? "runUntilComplete" : "a ThreadPool"
