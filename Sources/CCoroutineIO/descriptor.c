@@ -24,19 +24,38 @@ int coroutine_io_adopt(int descriptor) {
   return -error;
 }
 
+// A program that was started without one of its standard streams would get that number for a file or a socket of its own, and
+// what it prints would be written there.
+__attribute__((constructor)) void coroutine_io_fill_standard_numbers(void) {
+  for (int number = 0; number <= 2; number++) {
+    if (fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest number that is free: this one, unless another thread has just opened something.
+    int null = open("/dev/null", O_RDWR);
+    if (null > 2) close(null);
+  }
+}
+
 int coroutine_io_open_standard(int number, int mode) {
   struct stat status;
   if (fstat(number, &status) != 0) return -errno;
   // O_NONBLOCK belongs to the open file, which other processes may share: a new one of the same pipe or terminal does not. Of a
-  // file they share the position, which a new one would not have.
+  // file they share the position, which a new one would not have. A socket can't be opened, and is used by calls that never block.
   int copy;
-  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) {
+  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISSOCK(status.st_mode)) {
     copy = fcntl(number, F_DUPFD_CLOEXEC, 3);
   } else {
     char path[sizeof "/proc/self/fd/" + 11];
     snprintf(path, sizeof path, "/proc/self/fd/%d", number);
     int flags = O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     copy = open(path, mode | flags);
+    // A FIFO without a reader refuses its writers, while those that have it open already get EPIPE. So does this one.
+    if (copy < 0 && errno == ENXIO && mode == O_WRONLY && S_ISFIFO(status.st_mode)) {
+      int reader = open(path, O_RDONLY | flags);
+      if (reader >= 0) {
+        copy = open(path, mode | flags);
+        close(reader);
+      }
+    }
     // To the kernel a FIFO that was opened when its writers had gone is one whose writers are still to come: it never reports the
     // end. It does where there is a writer at the moment of the open.
     struct pollfd look = {.fd = number};

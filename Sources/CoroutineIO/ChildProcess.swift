@@ -121,12 +121,14 @@ public struct ChildProcess: Sendable {
   /// - Precondition: it is a pipe: traps otherwise.
   public var standardInput: PipeWriter { piped(input, "input") }
 
-  /// What the child writes to its standard output.
+  /// What the child writes to its standard output. Keep the `ChildProcess` as long as you read: with its last copy the child is killed,
+  /// and this ends as if it had written no more.
   ///
   /// - Precondition: it is a pipe: traps otherwise.
   public var standardOutput: PipeReader { piped(output, "output") }
 
-  /// What the child writes to its standard error.
+  /// What the child writes to its standard error. Keep the `ChildProcess` as long as you read: with its last copy the child is killed,
+  /// and this ends as if it had written no more.
   ///
   /// - Precondition: it is a pipe: traps otherwise.
   public var standardError: PipeReader { piped(error, "error") }

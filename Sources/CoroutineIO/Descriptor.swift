@@ -120,6 +120,9 @@ extension Descriptor {
   /// A case of a `select`: chosen when there is something to read, or the end, or an error; of a stream, also when it has
   /// bytes that were read ahead. It reads nothing.
   ///
+  /// Bytes that a `readLine` or `readExactly` has left when its time was up are such bytes, too: until they are read, the case is
+  /// chosen at once. To receive lines beside other things, let a coroutine of its own read them, and send them to a channel.
+  ///
   /// If the descriptor is closed the case is chosen, and what `handler` does there throws `DescriptorClosed`.
   ///
   /// - Parameter handler: runs after the choice, on the calling coroutine; may suspend and throw.

@@ -17,11 +17,14 @@ final class DescriptorStorage: Sendable {
   private let writeExhausted = Atomic<UInt64>(0)
 
   /// Takes the descriptor over. If this fails it stays the caller's, and as it was.
-  static func adopt(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
+  ///
+  /// - Parameter prepares: whether it is to be made one that does not block, and is closed by exec.
+  static func adopt(_ number: CInt, name: String, prepares: Bool = true) throws(IOError) -> DescriptorStorage {
     let poller = try EpollPoller.current()
     let storage = DescriptorStorage(DescriptorNumber(number, isPolled: true), name: name)
     // First: this is what may be refused, and it changes nothing about the descriptor.
     try poller.add(storage, number)
+    guard prepares else { return storage }
     let result = coroutine_io_adopt(number)
     guard result >= 0 else {
       poller.remove(number)
@@ -34,7 +37,8 @@ final class DescriptorStorage: Sendable {
   /// no operation waits.
   static func adoptAny(_ number: CInt, name: String) throws(IOError) -> DescriptorStorage {
     do {
-      return try adopt(number, name: name)
+      // What may block is shared with other processes: a socket, whose calls say that they must not.
+      return try adopt(number, name: name, prepares: false)
     } catch let error where error.code == EPERM && error.subject == name || isFile(number) {
       // Not an EPERM of the poller's own making, by which a pipe would never be waited for. A file needs no poller: a child of
       // `fork` has none.

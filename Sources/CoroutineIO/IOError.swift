@@ -33,8 +33,13 @@ public struct IOError: Error, Equatable, CustomStringConvertible {
       return
         "\(call): a regular file, a directory or a device such as /dev/null is always ready, so that nothing tells when it is; read it inside of blocking { }"
     }
+    if operation == "adopt", code == EEXIST {
+      return
+        "\(call): this number was adopted before, and belongs to that Descriptor or stream; use that, or adopt a copy (dup)"
+    }
     if operation == "open", code == ESPIPE {
-      return "\(call): it is no regular file, and has no offsets; open it yourself, and adopt it as a Descriptor"
+      return
+        "\(call): it is no regular file, and has no offsets; open it yourself, and adopt it as a Descriptor, or, if it is a device that is always ready, use it inside of blocking { }"
     }
     let text = String(cString: strerror(code))
     guard let name = coroutine_io_error_name(code) else { return "\(call): \(text) (\(code))" }

@@ -30,16 +30,16 @@ public struct PipeReader: ReadableByteStream {
 
   /// The program's standard input: each call gives the same stream, until that is closed. Callable from any thread.
   ///
-  /// A pipe or a terminal is opened once more: processes that share it still block. A file, and `/dev/null`, is read
-  /// where the process stands in it; a read of it blocks the thread for as long as the disk takes.
+  /// A pipe or a terminal is opened once more: processes that share it still block, as do those that share a socket. A file, and
+  /// `/dev/null`, is read where the process stands in it; a read of it blocks the thread for as long as the disk takes.
   ///
   /// ```swift
   /// let lines = try PipeReader.standardInput().lines()
   /// while let line = try lines.next() { … }
   /// ```
   ///
-  /// - Throws: `IOError`: ENXIO where it is a socket, EACCES where it is another user's pipe or terminal (a program that `su` has
-  ///   started): `init(adopting:)` takes both. EBADF where it was closed.
+  /// - Throws: `IOError`: EACCES where it is another user's pipe or terminal (a program that `su` has started): `init(adopting:)`
+  ///   takes it. EBADF where the program has closed it: one that was closed when it began is `/dev/null`.
   public static func standardInput() throws -> PipeReader {
     PipeReader(try StandardStream.input.endpoint())
   }
@@ -74,10 +74,17 @@ public struct PipeWriter: WritableByteStream {
   ///
   /// As `PipeReader.standardInput()`. What `print` writes has a buffer of its own: use one of the two.
   ///
-  /// - Throws: `IOError`: ENXIO where it is a socket, EACCES where it is another user's pipe or terminal (a program that `su` has
-  ///   started): `init(adopting:)` takes both. EBADF where it was closed.
+  /// - Throws: `IOError`: EACCES where it is another user's pipe or terminal (a program that `su` has started): `init(adopting:)`
+  ///   takes it. EBADF where the program has closed it: one that was closed when it began is `/dev/null`.
   public static func standardOutput() throws -> PipeWriter {
     PipeWriter(try StandardStream.output.endpoint())
+  }
+
+  /// The program's standard error, as `standardOutput()`. Callable from any thread.
+  ///
+  /// - Throws: as `standardOutput()`.
+  public static func standardError() throws -> PipeWriter {
+    PipeWriter(try StandardStream.error.endpoint())
   }
 }
 

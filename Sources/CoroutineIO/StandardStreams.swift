@@ -10,6 +10,7 @@ import CoroutineLibc
 final class StandardStream: @unchecked Sendable {
   static let input = StandardStream(STDIN_FILENO, O_RDONLY, "standard input")
   static let output = StandardStream(STDOUT_FILENO, O_WRONLY, "standard output")
+  static let error = StandardStream(STDERR_FILENO, O_WRONLY, "standard error")
 
   private let number: Int32
   private let mode: Int32
@@ -34,7 +35,7 @@ final class StandardStream: @unchecked Sendable {
     _ = try? EpollPoller.current()
     return try lock.withLock {
       if let made, !made.descriptor.isClosed, madeIn == Fork.count { return made }
-      let endpoint = StreamEndpoint(try open(), socketDomain: nil)
+      let endpoint = StreamEndpoint(try open())
       madeIn = Fork.count
       made = endpoint
       return endpoint

@@ -546,6 +546,7 @@ func waitReason<Success, Failure>(of job: Coroutine<Success, Failure>) -> String
     let (left, right) = try makePair()
     let error = #expect(throws: IOError.self) { try left.withFileDescriptor { try Descriptor(adopting: $0) } }
     #expect(error?.code == EEXIST)
+    #expect(error?.description.contains("this number was adopted before") == true)
     // The first one still gets its events.
     let reader = Coroutine { try left.readSome(1) }
     _ = waitReason(of: reader)

@@ -56,9 +56,12 @@ int coroutine_io_eventfd_clear(int descriptor);
 /// before.
 int coroutine_io_adopt(int descriptor);
 
-/// Another descriptor of the process's standard input or output (`number`), which does not block, while it goes on to block for
-/// others that share it. A negated errno if it fails.
+/// Another descriptor of one of the process's standard streams (`number`), which does not block, while it goes on to block for
+/// others that share it. (That of a socket may block, as those do.) A negated errno if it fails.
 int coroutine_io_open_standard(int number, int mode);
+
+/// Opens /dev/null as each standard stream that is closed. At the program's start.
+void coroutine_io_fill_standard_numbers(void);
 
 /// Whether a descriptor can be read from, or written to, without waiting: also at its end, with an error, and where the kernel
 /// refuses to say.
