@@ -37,6 +37,12 @@ public struct IOError: Error, Equatable, CustomStringConvertible {
       return
         "\(call): this number was adopted before, and belongs to that Descriptor or stream; use that, or adopt a copy (dup)"
     }
+    if operation == "adopt", code == EINVAL {
+      return "\(call): this socket does not listen; one that is connected is a TCPConnection or a UnixConnection"
+    }
+    if operation == "adopt", code == EPROTOTYPE {
+      return "\(call): this is no socket of streams; adopt it as a Descriptor"
+    }
     if operation == "open", code == ESPIPE {
       return
         "\(call): it is no regular file, and has no offsets; open it yourself, and adopt it as a Descriptor, or, if it is a device that is always ready, use it inside of blocking { }"

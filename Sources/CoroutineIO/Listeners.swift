@@ -52,6 +52,10 @@ extension StreamListener {
 public struct TCPListener: StreamListener, DescriptorListener {
   private let storage: ListenerStorage
 
+  init(_ storage: ListenerStorage) {
+    self.storage = storage
+  }
+
   /// Listens at an address of this machine. Callable from any thread.
   ///
   /// - Parameters:
@@ -128,6 +132,10 @@ public struct TCPListener: StreamListener, DescriptorListener {
 /// Copies are the same listener, for any thread; it is closed with the last one, and its path removed.
 public struct UnixListener: StreamListener, DescriptorListener {
   private let storage: ListenerStorage
+
+  init(_ storage: ListenerStorage) {
+    self.storage = storage
+  }
 
   /// Listens at a path. It takes over a socket that a process which no longer lives has left behind, but not that of a
   /// living one, nor another kind of file. Callable from any thread. It may block for some milliseconds, while another
