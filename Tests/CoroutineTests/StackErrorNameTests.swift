@@ -25,4 +25,8 @@ import Testing
     }
     #expect(throws: StackError.self) { try generator.next() }
   }
+  // A size that is too small is rounded up.
+  for size in [1, 4096, 16_383] {
+    #expect(try await Coroutine(stackSize: size) { 1 }.get() == 1)
+  }
 }

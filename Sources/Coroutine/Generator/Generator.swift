@@ -25,7 +25,8 @@
 /// another actor nothing says so. The consumer does not see such a binding. In a task, which frees its bindings in the reverse
 /// order, one generator at a time may yield with one open: of two the Swift runtime ends the program. It does so, too, where the
 /// `next()` that opens the binding and the one that closes it (or the `cancel()`, or the drop) are not calls by one and the same
-/// `async` function. In a coroutine any may.
+/// `async` function, or where the consumer leaves a `withValue` or a task group in between that was open at the first of them. It
+/// says "freed pointer was not the last allocation" then. In a coroutine any may.
 ///
 /// Nor does a timeout, a shield, a scope or a cancellation handler inside of which the body yields concern the consumer.
 /// It goes on, though the body does not run: the deadline counts the time that the consumer takes, and one that passes
