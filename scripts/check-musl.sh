@@ -51,6 +51,8 @@ swift=(-swift-version 6 -package-name coroutine -parse-as-library -suppress-warn
   -Xcc -D_GNU_SOURCE -I "$scratch" -I "$scratch/built" -Xcc "-fmodule-map-file=$scratch/module.modulemap")
 for flag in "${clang[@]}"; do swift+=(-Xcc "$flag"); done
 
+# Each may use those before it.
+includes=()
 for module in CCoroutineSystem CCoroutine CCoroutineContextASM CCoroutineIO; do
   folder=$PWD/Sources/$module/include
   headers="umbrella \"$folder\""
@@ -58,7 +60,8 @@ for module in CCoroutineSystem CCoroutine CCoroutineContextASM CCoroutineIO; do
   mkdir "$scratch/$module"
   printf 'module %s {\n  %s\n  export *\n}\n' "$module" "$headers" > "$scratch/$module/module.modulemap"
   swift+=(-Xcc "-fmodule-map-file=$scratch/$module/module.modulemap" -Xcc "-I$folder")
-  step "$module" clang --target="$machine-linux-musl" "${clang[@]}" -Wall -Wextra -Werror -fsyntax-only -I "$folder" \
+  includes+=(-I "$folder")
+  step "$module" clang --target="$machine-linux-musl" "${clang[@]}" -Wall -Wextra -Werror -fsyntax-only "${includes[@]}" \
     "Sources/$module"/*.[cS]
 done
 
