@@ -4,7 +4,6 @@ import CCoroutine
 import CCoroutineSystem
 import Context
 import Coroutine
-import Synchronization
 
 /// One run of a body: the scheduler of its coroutines, which takes all decisions from a `ScheduleSource`, and their
 /// time.
@@ -306,7 +305,7 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     withExtendedLifetime(dropped) {}
     for incoming in late where !isLeftOver(incoming) { runElsewhere(incoming) }
     // Some ignore it, or wait shielded, for ever: they stay suspended, and what they refer to has to stay, too.
-    if !members.isEmpty { Self.abandoned.withLock { $0.append(self) } }
+    if !members.isEmpty { Self.abandonedLock.withLock { Self.abandoned.append(self) } }
   }
 
   /// What is ready but no coroutine that has begun. It goes on without the run, as what comes later.
@@ -352,7 +351,9 @@ final class TestRun: ExploringScheduler, @unchecked Sendable {
     }
   }
 
-  private static let abandoned = Mutex<[TestRun]>([])
+  private static let abandonedLock = Lock()
+  // Guarded by the lock.
+  nonisolated(unsafe) private static var abandoned: [TestRun] = []
 
   private var sortedMembers: [Member] { members.values.sorted { $0.number < $1.number } }
 
