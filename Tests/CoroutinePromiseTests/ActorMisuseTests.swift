@@ -3,11 +3,6 @@ import CoroutineTestSupport
 import Dispatch
 import Testing
 
-/// Carries what the compiler would not let another coroutine have.
-private struct UncheckedMailbox<Message: Sendable>: @unchecked Sendable {
-  let mailbox: Mailbox<Message>
-}
-
 /// Misuse ends the program with a message that says what to do.
 @Suite(.ownThreads) struct ActorMisuseTests {
   @Test func aFullMailboxOutsideOfCoroutines() async {
@@ -109,43 +104,6 @@ private struct UncheckedMailbox<Message: Sendable>: @unchecked Sendable {
     await #expect(throws: ActorStopped.self) { try await late.tell(1) }
     try await late.join()
     #expect(runs.value == 0)
-  }
-
-  /// A message has an end of its own, once, also if that takes the next ones.
-  @Test func theEndOfAMessageMayTakeTheNextOnes() async throws {
-    let log = Log()
-    try await serially {
-      let mailboxes = Channel<UncheckedMailbox<Letter>>(capacity: .unbounded)
-      let actor = MessageActor<Letter> { mailbox in
-        try mailboxes.send(UncheckedMailbox(mailbox: mailbox))
-        for letter in mailbox {
-          log.add("\(letter.number)")
-          if letter.number == 4 { break }
-        }
-      }
-      try actor.tell(
-        Letter(1) {
-          log.add("the end of 1")
-          guard case .received(let kept) = mailboxes.tryReceive() else { return }
-          while let letter = kept.mailbox.next() {
-            log.add("inside: \(letter.number)")
-            if letter.number == 3 { break }
-          }
-        })
-      for number in 2...4 { try actor.tell(Letter(number) { log.add("the end of \(number)") }) }
-      try actor.join()
-    }
-    #expect(
-      log.all == [
-        "1", "the end of 1", "inside: 2", "the end of 2", "inside: 3", "the end of 3", "4", "the end of 4",
-      ])
-  }
-
-  private final class Letter: Sendable {
-    let number: Int
-    private let atEnd: @Sendable () -> Void
-    init(_ number: Int, _ atEnd: @escaping @Sendable () -> Void) { (self.number, self.atEnd) = (number, atEnd) }
-    deinit { atEnd() }
   }
 
   /// What an actor leaves behind is released on its coroutine, which is no actor's any more: neither when the last handle went

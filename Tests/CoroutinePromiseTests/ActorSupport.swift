@@ -4,6 +4,11 @@ import Testing
 
 @testable import Coroutine
 
+/// Carries what the compiler would not let another coroutine have.
+struct UncheckedMailbox<Message: Sendable>: @unchecked Sendable {
+  let mailbox: Mailbox<Message>
+}
+
 extension ActorCore {
   /// Whether the actor waits for a message.
   var isIdle: Bool { coroutine.parking.word.load(ordering: .relaxed) == Parking.parkedIdle }

@@ -104,8 +104,8 @@ extension ActorStorage {
     guard !runsOnHandOff else { return nil }
     endCurrent()
     coroutine.countOperation()
-    // Behind that, which may have let others run; and what went with the last message may have taken others.
-    guard _isPOD(Message.self) || inbox.count > 0, !coroutine.isInterrupted else { return nil }
+    // After that, which may have let others run; and what went with the last message may have taken others, or cancelled it.
+    guard inbox.count > 0, !coroutine.isInterrupted else { return nil }
     return begin(inbox.removeFirst())
   }
 
@@ -191,12 +191,20 @@ extension ActorStorage {
   /// The message has been handled, answered or not.
   @inlinable @inline(__always)
   func endCurrent() {
-    guard let owner = currentReply else { return dropCurrent() }
-    currentReply = nil
-    owner._withUnsafeGuaranteedRef { owner in
-      if !owner.isSettled { owner.withStorage { $0.noteHandled() } }
+    endReply()
+    dropCurrent()
+  }
+
+  /// If the message is an ask it has been handled, answered or not. So have those that were taken when its answer went.
+  @inlinable @inline(__always)
+  func endReply() {
+    while let owner = currentReply {
+      currentReply = nil
+      owner._withUnsafeGuaranteedRef { owner in
+        if !owner.isSettled { owner.withStorage { $0.noteHandled() } }
+      }
+      owner.release()
     }
-    owner.release()
   }
 
   /// The message goes when it is out of the field: code of the user's, in its `deinit`, may ask for the next one, which is the
@@ -208,8 +216,12 @@ extension ActorStorage {
       current = nil
       return
     }
-    while let message = current.take() {
-      withExtendedLifetime(message) {}
+    while true {
+      // A scope of its own: at the end of that it goes, and not behind the look below.
+      do {
+        guard let message = current.take() else { return }
+        withExtendedLifetime(message) {}
+      }
       if currentReply != nil { endCurrentOnceMore() }
     }
   }
