@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly most=2500
-# Any part of a name, and whole words. (Of a semaphore of threads: Parking has that.)
+# Any part of a name, and whole words. (Parking has a semaphore of threads, and an `Actor` is Swift's.)
 readonly parts='channel|promise|mutex|mailbox|generator|semaphore|broadcast|message|supervis|ticker|readwritelock|waitgroup'
 readonly words='actors?|scopes?|selects?|barriers?|conditions?|supervisors?|ActorC[a-z]*'
 
@@ -18,7 +18,7 @@ if ((lines >= most)); then
     "$lines" "$most" >&2
   failed=1
 fi
-named=$(grep -n -i -E "$parts|(^|[^A-Za-z_])($words)([^A-Za-z_]|\$)" Sources/Coroutine/Core/*.swift | grep -v ThreadSemaphore || true)
+named=$(grep -n -i -E "$parts|(^|[^A-Za-z_])($words)([^A-Za-z_]|\$)" Sources/Coroutine/Core/*.swift | grep -v -e ThreadSemaphore -e 'isolated (any Actor)?' || true)
 if [[ -n $named ]]; then
   printf 'core: Core names a primitive that is made from it:\n%s\n' "$named" >&2
   failed=1

@@ -38,7 +38,7 @@ while IFS=$'\t' read -r place target; do
 done < <(awk '
   FNR == 1 { fenced = 0 }
   /^ *```/ { fenced = !fenced }
-  fenced || /^    / { next }
+  fenced { next }
   {
     line = $0
     gsub(/`[^`]*`/, "", line)

@@ -53,7 +53,7 @@ for flag in "${clang[@]}"; do swift+=(-Xcc "$flag"); done
 
 # Each may use those before it.
 includes=()
-for module in CCoroutineSystem CCoroutine CCoroutineContextASM CCoroutineIO; do
+for module in CCoroutineSystem CCoroutine CCoroutineContextASM CCoroutineContextBoost CCoroutineIO; do
   folder=$PWD/Sources/$module/include
   headers="umbrella \"$folder\""
   if [[ -e $folder/$module.h ]]; then headers="umbrella header \"$folder/$module.h\""; fi
@@ -74,7 +74,7 @@ check_swift() {  # check_swift <module> <option or file>...
 export -f check_swift
 
 step "Musl" bash -c 'check_swift "$@"' bash Musl "${swift[@]}" "$scratch/Musl.swift"
-for module in CoroutineLibc Context ContextASM Coroutine CoroutineIO CoroutineTracing CoroutineTesting; do
+for module in CoroutineLibc Context ContextASM ContextBoost Coroutine CoroutineIO CoroutineTracing CoroutineTesting; do
   features=(-enable-upcoming-feature InternalImportsByDefault)
   if [[ $module == Context ]]; then features=(); fi
   mapfile -t files < <(find "Sources/$module" -name '*.swift')

@@ -116,7 +116,7 @@ struct StackCapture: ~Copyable, DumpSource {
     if inspected.state == .suspended {
       if let operation = inspected.operation { backtrace.operation = name(of: operation) }
       backtrace.waitsFor = description(of: inspected)
-      backtrace.timeLeft = inspected.deadline.map { .nanoseconds($0 > now ? Int64($0 - now) : 0) }
+      backtrace.timeLeft = inspected.deadline.map { timeLeft(until: $0) }
     }
     let since = inspected.since
     if since != 0 { backtrace.duration = .nanoseconds(now > since ? Int64(now - since) : 0) }
@@ -130,6 +130,11 @@ struct StackCapture: ~Copyable, DumpSource {
     if readsPeaks { backtrace.stackPeak = inspected.stackPeak }
     if !inspected.creators.isEmpty { backtrace.creatorsNumber = stacks.number(of: inspected.creators) }
     return backtrace
+  }
+
+  /// A deadline may be some centuries away, which is more nanoseconds than a signed number has.
+  private func timeLeft(until deadline: UInt64) -> Duration {
+    .nanoseconds(deadline > now ? Int64(clamping: deadline - now) : 0)
   }
 
   private mutating func name(of operation: WaitReason.Operation) -> String {

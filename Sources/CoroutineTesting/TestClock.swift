@@ -44,7 +44,10 @@ public struct TestClock: Clock {
 
   /// Suspends the calling task until that moment. In a coroutine: `Coroutine.sleep(until:clock:)`.
   public func sleep(until deadline: Instant, tolerance: Swift.Duration?) async throws {
-    guard deadline > now else { return await Task.yield() }
+    guard deadline > now else {
+      await Task.yield()
+      return try Task.checkCancellation()
+    }
     // The timeout is one of the run's timers.
     let (never, resolver) = Promise<Void>.makePromise()
     defer { withExtendedLifetime(resolver) {} }

@@ -216,6 +216,15 @@ private final class OwnScheduler: Scheduler {
     #expect(throws: CancellationError.self) { try sleeper.getBlocking() }
   }
 
+  /// More nanoseconds than a signed number has.
+  @Test func aSleepMayTakeCenturies() throws {
+    let sleeper = Coroutine.immediate { try Coroutine.sleep(for: .seconds(10_000_000_000)) }
+    let left = try #require(try backtrace(of: sleeper).timeLeft)
+    #expect(left > .seconds(9_000_000_000))
+    sleeper.cancel()
+    #expect(throws: CancellationError.self) { try sleeper.getBlocking() }
+  }
+
   @Test func aWaitWithATimeoutSaysHowMuchIsLeft() throws {
     let channel = Channel<Int>()
     let waiting = Coroutine.immediate { try channel.receive(timeout: .seconds(3000)) }

@@ -332,6 +332,68 @@ import Testing
     }
     links.withLock { $0 = [] }
   }
+
+  /// The end of a message that an ask displaces asks a third actor: the ask around it is found all the same.
+  @Test(arguments: [false, true]) func anAskInsideOfAnAskLeavesThatInTheGraph(_ byPromise: Bool) async throws {
+    enum Step: Sendable {
+      case begin, wait
+      case filler(Ending)
+      case ask(Reply<String>)
+    }
+    let log = Log()
+    try await serially {
+      let other = MessageActor<Message>(name: "other") { mailbox in
+        for case .ask(let reply) in mailbox { reply.complete("other") }
+      }
+      let (gate, firsts) = (Channel<Void>(), Channel<MessageActor<Step>>(capacity: .buffered(1)))
+      let second = MessageActor<Step>(name: "second", mailbox: .bounded(1, .dropOldest)) { mailbox in
+        let first = try firsts.receive()
+        for step in mailbox {
+          switch step {
+          case .wait: try gate.receive()
+          case .ask(let reply):
+            do {
+              reply.complete(try first.ask { .ask($0) })
+            } catch {
+              reply.complete("\(type(of: error))")
+            }
+          case .begin, .filler: break
+          }
+        }
+      }
+      let first = MessageActor<Step>(name: "first") { mailbox in
+        for step in mailbox {
+          switch step {
+          case .begin: log.add(try second.ask { .ask($0) })
+          case .ask(let reply): reply.complete("first")
+          case .wait, .filler: break
+          }
+        }
+      }
+      try firsts.send(first)
+      try second.tell(.wait)
+      while gate.waitingReceiverCount == 0 { Coroutine.yield() }
+      try second.tell(
+        .filler(
+          Ending {
+            log.add(
+              (try? byPromise ? other.send { .ask($0) }.get() : other.ask { .ask($0) }) ?? "nothing")
+          }))
+      try first.tell(.begin)
+      while log.all.isEmpty { Coroutine.yield() }
+      try gate.send(())
+      while log.all.count < 2 { Coroutine.yield() }
+      for actor in [first, second] { actor.cancel() }
+      other.cancel()
+    }
+    #expect(log.all == ["other", "AskCycle"])
+  }
+
+  private final class Ending: Sendable {
+    private let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    deinit { body() }
+  }
 }
 
 extension Result where Success == String, Failure == any Error {

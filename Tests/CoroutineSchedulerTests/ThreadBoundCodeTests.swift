@@ -42,6 +42,16 @@ import Testing
       #expect(standardError(of: result).contains("\"inside\" suspends inside a block of queue.sync or concurrent"))
     }
 
+    @Test func whatWaitsInsideAnIsolatedDeinitTraps() async {
+      let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+        actor Closing {
+          isolated deinit { Coroutine.yield() }
+        }
+        try await Coroutine(on: ThreadPool(threads: 1), name: "inside") { _ = Closing() }.get()
+      }
+      #expect(standardError(of: result).contains("\"inside\" suspends inside an isolated deinit. The thread takes"))
+    }
+
     @Test func aYieldInsideTraps() async {
       let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
         let queue = DispatchQueue(label: "q")
@@ -74,6 +84,23 @@ import Testing
       }
     }
     #expect(try value.getBlocking() == 1)
+  }
+
+  /// On a thread that an asker has handed to the actor.
+  @Test func whatIsPinnedMayWaitInsideOfAHandedTurn() throws {
+    let pool = ThreadPool(threads: 1)
+    let value = Coroutine(on: pool) {
+      let actor = MessageActor<Reply<Int>>(on: pool) { mailbox in
+        for reply in mailbox {
+          DispatchQueue(label: "q").sync { withThreadPinned { Coroutine.yield() } }
+          reply.complete(7)
+        }
+      }
+      defer { actor.cancel() }
+      // It waits for the second one, at the latest.
+      return try actor.ask { $0 } + actor.ask { $0 }
+    }
+    #expect(try value.getBlocking() == 14)
   }
 
   /// As on a queue's own thread, and in code around the coroutine.

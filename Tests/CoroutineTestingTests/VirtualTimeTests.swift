@@ -28,6 +28,27 @@ import Testing
     }
   }
 
+  /// As the kernel's clocks do.
+  @Test func aCancelledTaskDoesNotSleepUntilNow() async throws {
+    try await runTest {
+      let poller = Task { while true { try await Task.sleep(until: TestClock().now, clock: .test) } }
+      poller.cancel()
+      await #expect(throws: CancellationError.self) { try await poller.value }
+    }
+  }
+
+  @Test func aTickerIsALoopOfAsyncCode() async throws {
+    try await runTest {
+      let start = TestClock().now
+      var count = 0
+      for await _ in Ticker(every: .seconds(10)).ticks {
+        count += 1
+        if count == 3 { break }
+      }
+      #expect(start.duration(to: TestClock().now) == .seconds(30))
+    }
+  }
+
   @Test func sleepersWakeInTheOrderOfTheirDeadlines() throws {
     let order = Log<Int>()
     try runTest {

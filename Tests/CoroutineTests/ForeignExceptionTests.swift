@@ -60,7 +60,7 @@ import Testing
   }
 
   @Test func itGoesWithTheCoroutineToAnotherThread() throws {
-    let held = Held()
+    let held = HeldScheduler()
     let channel = Channel<Int>()
     let coroutine = Coroutine(on: held) {
       try Self.catching(.int) {
@@ -70,7 +70,7 @@ import Testing
       }
     }
     let runsNext: @Sendable () -> Void = {
-      held.runOne()
+      held.run(limit: 1)
       #expect(Exception.current == nil)
       #expect(Exception.uncaughtCount == 0)
     }
@@ -159,21 +159,6 @@ import Testing
       }
     }.join().get()
   }
-}
-
-/// Keeps a ready coroutine until a test runs it.
-private final class Held: Scheduler {
-  private let job = Guarded<CoroutineJob?>(nil)
-
-  func enqueue(_ job: consuming CoroutineJob) {
-    let box = Guarded<CoroutineJob?>(job)
-    self.job.withLock { $0 = box.withLock { $0.take() } }
-  }
-
-  var isCurrent: Bool { false }
-  var isSerial: Bool { true }
-
-  func runOne() { job.withLock { $0.take() }?.run() }
 }
 
 /// An exception, made by the functions that compiled C++ calls. The Swift runtime is linked with them.

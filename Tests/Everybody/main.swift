@@ -135,7 +135,12 @@ func runChildren() throws {
 func run() async throws {
   let isOther = (any NIOCore::Channel).self != Coroutine::Channel<Int>.self
   try expect("names that several have", isOther && FilePath("a").appending("b") == "a/b", true)
-  try expect("a dump", CoroutineDump.capture().coroutines.isEmpty, true)
+  let gate = Coroutine::Channel<Int>()
+  let dumped = Coroutine(on: .pool, name: "dumped") { try gate.receive() }
+  while gate.waitingReceiverCount == 0 { await Task.yield() }
+  try expect("a dump", CoroutineDump.capture().coroutines.map(\.name), ["dumped"])
+  try await gate.send(1)
+  try expect("what was dumped goes on", try await dumped.value, 1)
   if CommandLine.arguments.count > 1, let port = Int(CommandLine.arguments[1]) {
     try await askHTTPS(port: port)
   } else {

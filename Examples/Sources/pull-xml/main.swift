@@ -20,6 +20,7 @@ func items(of parser: @autoclosure @escaping () -> XMLParser) -> Generator<Item>
       do { try yield(item) } catch { parser.abortParsing() }
     }
     parser.delegate = delegate
+    // Its errors are not asked for: until it returns Foundation keeps them by thread (docs/migration/cokit.md).
     _ = parser.parse()
   }
 }

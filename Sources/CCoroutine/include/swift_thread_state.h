@@ -411,6 +411,10 @@ extern bool coroutine_tracks_properties(const void *low, const void *high);
 // linked statically.
 extern bool coroutine_is_inside_dispatch_block(const void *low, const void *high);
 
+// Whether the thread runs the `isolated deinit` of an actor whose last reference went on the stack [low, high). False where
+// libswift_Concurrency is linked statically.
+extern bool coroutine_is_inside_isolated_deinit(const void *low, const void *high);
+
 // The bindings in force in the code that runs here: the task that keeps them, or else the thread's storage, and the
 // newest of them. All zero without any, and where they are not known.
 struct coroutine_bindings {

@@ -149,6 +149,7 @@ extension ActorCore {
       let outcome = lock.withLock { life.bodyEnded(failure) }
       endWatches()
       let isAnswered = endMessage(messageFailure(failure, outcome))
+      endTaken()
       let end = end(after: outcome, failure, isAnswered: isAnswered)
       // One of the children may wait, shielded, for an answer that it would not get.
       if end != nil { refuseMessages() }
@@ -158,6 +159,7 @@ extension ActorCore {
       if let end { return self.end(end) }
       // A new state: those of the coroutine, too.
       coroutine.endLocals()
+      endTaken()
     }
   }
 
@@ -259,6 +261,7 @@ extension ActorCore {
     // What ends the body for another reason is no failure.
     guard lock.withLock({ life.request == nil }) else { return false }
     let isKnown = endMessage(error)
+    endTaken()
     let verdict = judge(error, mayResume: true, mayRestart: true)
     if verdict == .resume { return true }
     isFailureKnown = isKnown
@@ -296,7 +299,12 @@ extension ActorCore {
     lock.unlock()
     senders.wakeAll()
     clear()
+    endTaken()
   }
+
+  /// Messages that code of the user's has taken meanwhile have been handled: in the `deinit` of one that has ended, or of what
+  /// the body had captured, or in the handler of dead letters.
+  private final func endTaken() { _ = endMessage(nil) }
 
   /// After it has refused messages.
   private final func end(_ end: ActorEnd) {

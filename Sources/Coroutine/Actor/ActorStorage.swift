@@ -217,17 +217,17 @@ extension ActorStorage {
       return
     }
     while true {
-      // A scope of its own: at the end of that it goes, and not behind the look below.
+      // A scope of its own: the message goes at the end of that, which is before the look below.
       do {
         guard let message = current.take() else { return }
         withExtendedLifetime(message) {}
       }
-      if currentReply != nil { endCurrentOnceMore() }
+      if currentReply != nil { endReplyOnceMore() }
     }
   }
 
   @inlinable @inline(never)
-  func endCurrentOnceMore() { endCurrent() }
+  func endReplyOnceMore() { endReply() }
 
   /// Ends the program if it is not the actor that runs here.
   @inlinable @inline(__always)

@@ -39,10 +39,11 @@ enum AskGraph {
     return cycle.map { AskCycle(actors: ([asker] + $0).map { describeActor($0.name) }) }
   }
 
-  /// It waits no longer.
+  /// It waits no longer for this answer. Around that it may wait for others: what goes while it asks, as a message that its own has
+  /// displaced, may run code that asks.
   @usableFromInline
-  static func removeEdges(from asker: ActorCore) {
-    lock.withLock { asker.asks.removeAll() }
+  static func removeEdge(from asker: ActorCore, _ reply: ReplyCore) {
+    lock.withLock { asker.asks.remove(reply) }
   }
 
   /// The actors by way of which one waits for another, both included, if it does.
@@ -88,9 +89,15 @@ enum AskGraph {
       if first == nil { first = ask } else { others.append(ask) }
     }
 
-    mutating func removeAll() {
-      first = nil
-      if !others.isEmpty { others = [] }
+    mutating func remove(_ reply: ReplyCore) {
+      let reply = Unmanaged.passUnretained(reply).toOpaque()
+      if let index = others.lastIndex(where: { $0.reply.toOpaque() == reply }) {
+        others.remove(at: index)
+        // Those of many at once take memory, which the actor would keep.
+        if others.isEmpty { others = [] }
+      } else if first?.reply.toOpaque() == reply {
+        first = others.popLast()
+      }
     }
   }
 }

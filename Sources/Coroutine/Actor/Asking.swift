@@ -43,7 +43,7 @@ extension ActorStorage {
       owner.release()
       throw cycle
     }
-    defer { AskGraph.removeEdges(from: asker) }
+    defer { reply._withUnsafeGuaranteedRef { AskGraph.removeEdge(from: asker, $0) } }
     return try answer(core, consume message, owner, until: deadline, timeout)
   }
 

@@ -74,7 +74,7 @@ final class AnswerStorage<Value: Sendable>: PromiseStorage<Value>, @unchecked Se
   }
 
   override func noteEndOfWait(of core: CoroutineCore) {
-    if let asker = core.asker { AskGraph.removeEdges(from: asker) }
+    if let asker = core.asker { AskGraph.removeEdge(from: asker, reply) }
   }
 
   override func wakers(_ operation: WaitReason.Operation) -> Wakers { reply.wakers(operation) }

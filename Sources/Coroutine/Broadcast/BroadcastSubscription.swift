@@ -89,8 +89,8 @@ extension BroadcastSubscription: AsyncSequence {
     let subscription: BroadcastSubscription
 
     /// The next element; `nil` once it is closed and all was received, and when the task is cancelled.
-    public mutating func next() async -> Element? {
-      await next(isolation: nil)
+    nonisolated(nonsending) public mutating func next() async -> Element? {
+      await next(isolation: #isolation)
     }
 
     /// The next element; `nil` once it is closed and all was received, and when the task is cancelled.

@@ -90,8 +90,8 @@ extension Channel: AsyncSequence where Element: Copyable {
 
     /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.
     @inlinable
-    public mutating func next() async -> sending Element? {
-      await next(isolation: nil)
+    nonisolated(nonsending) public mutating func next() async -> sending Element? {
+      await next(isolation: #isolation)
     }
 
     /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.

@@ -316,8 +316,8 @@ extension ChannelReceiver: AsyncSequence where Element: Copyable {
     var iterator: Channel<Element>.AsyncIterator
 
     /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.
-    public mutating func next() async -> sending Element? {
-      await next(isolation: nil)
+    nonisolated(nonsending) public mutating func next() async -> sending Element? {
+      await next(isolation: #isolation)
     }
 
     /// The next element; `nil` once the channel is closed and empty, and when the task is cancelled.

@@ -17,7 +17,8 @@ import Synchronization
 /// `ticks` is the receiver of a channel: it is a case of a `select`, has a timeout, and is an `AsyncSequence`. The ticker
 /// stops when the last copy of it is gone. Copies are the same ticker. It costs a timer, and no coroutine.
 public struct Ticker: Sendable {
-  /// The channel of the ticks: the instants at which they were due. (By the kernel's timers; they may be seen later.)
+  /// The channel of the ticks: the instants at which they were due, by the kernel's clock; in a test with a virtual time, by that. (They
+  /// may be seen later.)
   public let ticks: ChannelReceiver<SuspendingClock.Instant>
 
   /// Starts a ticker.

@@ -467,7 +467,7 @@ extension CoroutineCore {
     /// A thread that is pinned stays, with all that belongs to it.
     private final func requireNoThreadBoundCode(_ block: UnsafeMutablePointer<ControlBlock>) {
       if case .finish = block.pointee.afterSwitch { return }
-      guard let code = ThreadBoundCode.around(block), restraint.pins == 0 || code != .dispatchBlock else { return }
+      guard let code = ThreadBoundCode.around(block), restraint.pins == 0 || code == .initialiser else { return }
       let advice =
         code == .initialiser ? "Wait before its first use." : "Wait outside of it, or inside withThreadPinned."
       fatalError("\(description) suspends inside \(code.text). \(code.consequence) \(advice) (Debug builds check.)")

@@ -33,7 +33,8 @@ extension CoroutineCore {
   /// thread, though it may be what this one waits for. (A coroutine begun on top of another has no pool yet; there the other
   /// one waits for it.)
   final func leaveHandedOffTurn() {
-    guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task()
+    guard pool != nil, let block, block.pointee.mode.contains(.onTop), isUnrestrained, !coroutine_is_inside_task(),
+      ThreadBoundCode.aroundCaller(on: block) == nil  // else it has to stay: the other one waits for it
     else { return }
     yieldTurn()
   }

@@ -9,6 +9,8 @@ enum ThreadBoundCode {
   case initialiser
   /// Dispatch keeps the queue, and the thread's note of it, which lies on the stack.
   case dispatchBlock
+  /// The thread runs the code of that isolation, by a note that lies on the stack.
+  case isolatedDeinit
 
   /// The thread-bound code that `block`, which is suspended, is inside of, on its own stack or on a nested one that it has
   /// resumed; `nil`: none. A walk along the frames: release builds don't do it for each suspension.
@@ -34,6 +36,7 @@ enum ThreadBoundCode {
       let stack = current.pointee.stack
       if coroutine_initialises_variable(frame, stack.limit, stack.top) { return .initialiser }
       if coroutine_is_inside_dispatch_block(stack.limit, stack.top) { return .dispatchBlock }
+      if coroutine_is_inside_isolated_deinit(stack.limit, stack.top) { return .isolatedDeinit }
       guard !isOwn, let outer = SelectedBackend.registers(of: ContextLink.resumer(ControlBlock.link(of: current)))
       else { return nil }
       (frame, stackPointer) = (UnsafeRawPointer(bitPattern: outer.framePointer), outer.stackPointer)
@@ -44,6 +47,7 @@ enum ThreadBoundCode {
     switch self {
     case .initialiser: "the initialiser of a static or global variable"
     case .dispatchBlock: "a block of queue.sync or concurrentPerform"
+    case .isolatedDeinit: "an isolated deinit"
     }
   }
 
@@ -52,6 +56,7 @@ enum ThreadBoundCode {
     switch self {
     case .initialiser: "Other code that uses that meanwhile blocks its thread for ever."
     case .dispatchBlock: "The queue belongs to the thread, which runs other code meanwhile."
+    case .isolatedDeinit: "The thread takes the code that it runs meanwhile for code of that isolation."
     }
   }
 }

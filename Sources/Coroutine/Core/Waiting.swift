@@ -138,15 +138,17 @@ extension Waitable {
     lock.unlock()
   }
 
-  /// Suspends the calling task if it has to wait. A cancel of the task ends the wait.
+  /// Suspends the calling task if it has to wait. A cancel of the task ends the wait. It does not leave the caller's isolation
+  /// before it is in the queue: so waiters that share one are served in their order.
   @inlinable
-  nonisolated(nonsending) package final func wait(
-    _ task: WaitingTask, until deadline: UInt64 = WaitDeadline.never,
+  package final func wait(
+    _ task: WaitingTask, until deadline: UInt64 = WaitDeadline.never, isolation: isolated (any Actor)? = #isolation,
     attempt: () -> Attempt, withdraw: () -> Attempt
   ) async -> WakeCause {
     // Why it is over without a wait; a cancel that comes meanwhile is too late.
     var decided: WakeCause?
     await withTaskCancellationHandler {
+      _ = isolation  // captured, so that the closure runs there
       await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
         task.continuation = continuation
         lock.lock()

@@ -113,7 +113,9 @@ public struct AsyncGenerator<Element: Sendable>: AsyncSequence, Sendable {
 
     /// As `AsyncGenerator.next()`.
     @inlinable
-    public mutating func next() async throws -> Element? { try await next(isolation: nil) }
+    nonisolated(nonsending) public mutating func next() async throws -> Element? {
+      try await next(isolation: #isolation)
+    }
 
     /// As `AsyncGenerator.next()`, without leaving the actor where the loop is.
     @inlinable

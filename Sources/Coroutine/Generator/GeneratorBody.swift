@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import CCoroutine
 import Context
 
 /// Which body a `yield` is for.
@@ -150,6 +151,8 @@ func generatorEntry(_ word: UInt) {
   @usableFromInline
   func generatorRequireNoThreadBoundCode(_ block: UnsafeMutablePointer<ControlBlock>) {
     guard let code = ThreadBoundCode.around(block) else { return }
+    // The same note is there in a task that the body has begun on its stack: `requireTask` names that.
+    if code == .isolatedDeinit, coroutine_task_word() != block.pointee.threadState.task { return }
     fatalError(
       "a Generator's body yields inside \(code.text). \(code.consequence) Yield outside of it. (Debug builds check.)")
   }

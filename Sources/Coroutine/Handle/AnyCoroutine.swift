@@ -69,7 +69,7 @@ extension AnyCoroutine: Hashable, Identifiable, CustomStringConvertible {
 extension AnyCoroutine {
   /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.
   ///
-  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Throws: `CancellationError` if the caller is cancelled, before that or while it waits.
   /// - Precondition: called inside a coroutine, but not inside this one: traps otherwise.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func join() throws {
@@ -78,7 +78,7 @@ extension AnyCoroutine {
 
   /// Waits for the end, whatever it is. In `async` code.
   ///
-  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Throws: `CancellationError` if the caller is cancelled, before that or while it waits.
   nonisolated(nonsending) public func join() async throws {
     try await core.waitForEnd().check()
   }

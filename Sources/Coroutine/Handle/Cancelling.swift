@@ -28,7 +28,7 @@ extension Coroutine {
 
 extension Coroutine where Success == Never, Failure == Never {
   /// Whether the calling code is asked to stop: its coroutine was cancelled, or a timeout or scope around it. In `async` code, and
-  /// in what that calls, whether its task was. False inside a shield, and on plain threads.
+  /// in what that calls, whether its task was. False inside a shield, and on plain threads. (`Task.isCancelled` knows nothing of a coroutine.)
   public static var isCancelled: Bool {
     guard let core = coreOfCode else { return _Concurrency.Task.isCancelled }
     return core.isInterrupted

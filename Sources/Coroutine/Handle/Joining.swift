@@ -9,7 +9,7 @@ extension Coroutine {
   /// `getShielded()` is for those that can't: it never throws.
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
-  ///   it began, or the caller is cancelled while it waits.
+  ///   it began, or the caller is cancelled, before that or while it waits.
   /// - Precondition: called inside a coroutine, but not inside this one (it would wait for ever): traps otherwise.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -20,7 +20,7 @@ extension Coroutine {
   /// Waits for the end and returns what the body returned. In `async` code.
   ///
   /// - Throws: what the body threw; `StackError` if it never got a stack; `CancellationError` if it was cancelled before
-  ///   it began, or the calling task is cancelled while it waits.
+  ///   it began, or the calling task is cancelled, before that or while it waits.
   @inlinable
   nonisolated(nonsending) public func get() async throws -> Success {
     try await storage.get()
@@ -28,7 +28,7 @@ extension Coroutine {
 
   /// Waits for the end, but no longer than `timeout`. Otherwise as `get()`.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: the result if it is there; `nil`: without a limit.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -38,7 +38,7 @@ extension Coroutine {
 
   /// Waits for the end, but no longer than `timeout`. In `async` code.
   ///
-  /// - Parameter timeout: how long to wait at most; zero or less: the result if it is there; `nil`: without a limit.
+  /// - Parameter timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   /// - Throws: `TimeoutError`, and what `get()` throws.
   @inlinable
   nonisolated(nonsending) public func get(timeout: Duration?) async throws -> Success {
@@ -57,7 +57,7 @@ extension Coroutine {
   }
 
   /// Waits for the end, in `async` code: the outcome, as `Task` has it. A `CancellationError` if the calling task is
-  /// cancelled while it waits.
+  /// cancelled, before that or while it waits, also where the coroutine has ended. (That of a `Task` is the outcome then.)
   @inlinable
   nonisolated(nonsending) public var result: Result<Success, any Error> {
     get async {
@@ -89,7 +89,7 @@ extension Coroutine {
   /// Waits for the end, but no longer than `timeout`. Blocks the calling thread. Otherwise as `getBlocking()`.
   ///
   /// - Parameters:
-  ///   - timeout: how long to wait at most; zero or less: the result if it is there; `nil`: without a limit.
+  ///   - timeout: how long to wait at most; zero or less: does not wait; `nil`: without a limit.
   ///   - file: the caller's, for messages.
   ///   - line: the caller's, for messages.
   /// - Throws: `TimeoutError`, and what `getBlocking()` throws.
@@ -103,7 +103,7 @@ extension Coroutine {
 
   /// Waits for the end, whatever it is. Suspends the calling coroutine. An error counts as seen.
   ///
-  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Throws: `CancellationError` if the caller is cancelled, before that or while it waits.
   /// - Precondition: as for `get()`.
   @inlinable
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
@@ -113,7 +113,7 @@ extension Coroutine {
 
   /// Waits for the end, whatever it is. In `async` code. An error counts as seen.
   ///
-  /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
+  /// - Throws: `CancellationError` if the calling task is cancelled, before that or while it waits.
   @inlinable
   nonisolated(nonsending) public func join() async throws {
     try await storage.waitForEnd().check()
@@ -156,7 +156,7 @@ extension Coroutine {
   /// Asks the coroutine to stop and waits until it has. Suspends the calling coroutine.
   ///
   /// - Parameter reason: as in `cancel(reason:)`.
-  /// - Throws: `CancellationError` if the caller is cancelled while it waits.
+  /// - Throws: `CancellationError` if the caller is cancelled, before that or while it waits.
   /// - Precondition: as for `get()`.
   @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
   public func cancelAndJoin(reason: (any Error)? = nil) throws {
@@ -167,7 +167,7 @@ extension Coroutine {
   /// Asks the coroutine to stop and waits until it has. In `async` code.
   ///
   /// - Parameter reason: as in `cancel(reason:)`.
-  /// - Throws: `CancellationError` if the calling task is cancelled while it waits.
+  /// - Throws: `CancellationError` if the calling task is cancelled, before that or while it waits.
   nonisolated(nonsending) public func cancelAndJoin(reason: (any Error)? = nil) async throws {
     cancel(reason: reason)
     try await join()

@@ -43,7 +43,8 @@ final class BatchStorage: Waitable, @unchecked Sendable {
       require(source !== core, "\(core.description) waits for its own end among others: it can't come. Leave it out.")
     }
     let noted = noteWaits(of: core)
-    defer { noted?.noteEndOfWait(of: core) }
+    // The last one first: it is the last in the graph, too, and found at once.
+    defer { for promise in noted.reversed() { promise.noteEndOfWait(of: core) } }
     begin()
     defer { end() }
     var node = WaitNode(.coroutine(.passUnretained(core)))
@@ -120,16 +121,15 @@ final class BatchStorage: Waitable, @unchecked Sendable {
 
   private func failure(of index: Int) -> (any Error)? { cycles[index] ?? sources[index].failure }
 
-  /// The coroutine begins to wait for all of them. Returns one of those that record the wait, if there is one: it
-  /// records the end for all.
-  private func noteWaits(of core: CoroutineCore) -> PromiseCore? {
-    guard goal == .allEnded || goal == .allSucceeded, core.notesWaits else { return nil }
-    var noted: PromiseCore?
+  /// The coroutine begins to wait for all of them. Returns those that record the wait.
+  private func noteWaits(of core: CoroutineCore) -> [PromiseCore] {
+    guard goal == .allEnded || goal == .allSucceeded, core.notesWaits else { return [] }
+    var noted: [PromiseCore] = []
     for (index, source) in sources.enumerated() {
       guard let promise = source as? PromiseCore, promise.phase == .pending else { continue }
       switch promise.noteWait(of: core) {
       case .nothing: break
-      case .noted: noted = promise
+      case .noted: noted.append(promise)
       case .cycle(let error): cycles[index] = error
       }
     }

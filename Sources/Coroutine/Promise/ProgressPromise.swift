@@ -269,7 +269,7 @@ extension ProgressPromise: AsyncSequence {
       await storage.next(&cursor)
     }
 
-    public mutating func next() async -> Progress? {
+    nonisolated(nonsending) public mutating func next() async -> Progress? {
       await storage.next(&cursor)
     }
   }

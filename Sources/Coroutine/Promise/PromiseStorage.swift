@@ -68,7 +68,7 @@ package class PromiseCore: Waitable, @unchecked Sendable {
   /// cycle. Called if that coroutine answers messages.
   func noteWait(of core: CoroutineCore) -> NotedWait { .nothing }
 
-  /// The coroutine waits no longer, neither for this one nor for others that its wait was recorded for.
+  /// The coroutine waits no longer for this one.
   func noteEndOfWait(of core: CoroutineCore) {}
 
   @usableFromInline

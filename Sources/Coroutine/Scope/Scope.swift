@@ -105,10 +105,14 @@ nonisolated(nonsending) public func withScope<Value: Sendable, Failure: Error>(
   try await runScope(ScopeStorage(name: name, limit: limit, onChildFailure: onChildFailure), body)
 }
 
-nonisolated(nonsending) private func runScope<Result>(
-  _ storage: ScopeStorage, _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Result
+private func runScope<Result>(
+  _ storage: ScopeStorage, isolation: isolated (any Actor)? = #isolation,
+  _ body: nonisolated(nonsending) (CoroutineScope) async throws -> Result
 ) async throws -> Result {
   try await withTaskCancellationHandler {
+    // Captured, so that this closure runs on the caller's actor, and with it `body`, which may use what that isolates: Swift 6.3
+    // takes a closure of a `nonisolated(nonsending)` function for one of no actor.
+    _ = isolation
     var result: Result?
     do { result = try await body(CoroutineScope(storage)) } catch { storage.bodyFailed(error) }
     // In a task of its own, which is never cancelled.

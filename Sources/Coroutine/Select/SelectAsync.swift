@@ -141,14 +141,16 @@ extension Select {
     return await wait(task, operations, memory, order, fallback)
   }
 
+  /// - Parameter isolation: the caller's actor, which is not left before the task is in the queues.
   @inlinable
-  nonisolated(nonsending) static func wait<Operations: SelectOperations>(
+  static func wait<Operations: SelectOperations>(
     _ task: WaitingTask, _ operations: Operations, _ memory: UnsafeMutableRawPointer, _ order: PollOrder,
-    _ fallback: Fallback?
+    _ fallback: Fallback?, isolation: isolated (any Actor)? = #isolation
   ) async -> Int? {
     let deadline = fallback?.deadline ?? WaitDeadline.never
     var outcome = Registration.waits
     await withTaskCancellationHandler {
+      _ = isolation  // captured, so that the closure runs there
       await withUnsafeContinuation { (continuation: UnsafeContinuation<Void, Never>) in
         task.continuation = continuation
         let registration = register(task, operations, memory, order, until: deadline)

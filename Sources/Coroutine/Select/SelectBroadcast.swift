@@ -55,7 +55,8 @@ extension BroadcastSubscription {
   public func onReceive<Output>(
     _ handler: nonisolated(nonsending) @escaping (Element) async throws -> Output
   ) -> Select.AsyncCase<Select.BroadcastNext<Element>, Output> {
-    onNext { [owner] element in
+    // Without a capture list: see the async `CoroutineMutex.onLock`.
+    onNext { element in
       guard let element else { throw owner.storage.failure(.event, nil) }
       return try await handler(element)
     }

@@ -35,7 +35,8 @@ extension AsyncGenerator {
   public func onNext<Output>(
     _ handler: nonisolated(nonsending) @escaping (Element?) async throws -> Output
   ) -> Select.AsyncCase<Select.GeneratorNext<Element>, Output> {
-    Select.AsyncCase(self) { [owner] element in
+    // Without a capture list: see the async `CoroutineMutex.onLock`.
+    Select.AsyncCase(self) { element in
       if element == nil { try await owner.storage.endWaiting(.event, false) }
       return try await handler(element)
     }

@@ -25,7 +25,8 @@ extension CoroutineMutex {
   public func onLock<Output>(
     _ handler: nonisolated(nonsending) @escaping (inout sending Value) async throws -> Output
   ) -> Select.AsyncCase<Select.Locking, Output> {
-    Select.AsyncCase(Select.Locking.Source(core: storage)) { [storage] _ in
+    // Without a capture list: Swift 6.3 takes an async closure that has one for a closure of no actor, and runs it elsewhere.
+    Select.AsyncCase(Select.Locking.Source(core: storage)) { _ in
       let holder = storage.holder
       defer { storage.release(holder) }
       return try await handler(&storage.value.pointee)

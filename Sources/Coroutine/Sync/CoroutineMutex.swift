@@ -21,9 +21,10 @@
 /// Copies are the same mutex.
 ///
 /// A result that is not `Sendable` must not be a part of the value: without the lock it would be used beside the other holders.
-/// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value. (For `Mutex` Swift 6.3 does not; nor, for this one, where
-/// `withLock` is given a function by its name, or a closure that spells the parameter without `sending`, `{ (box: inout Box) in box }`:
-/// write `{ $0 … }`, or `inout sending Box`.) `exchange(with:)` takes the value as a whole:
+/// The compiler refuses `{ $0 }` and `{ $0.popLast() }` for such a value, and `{ $0 = other }` where other code has `other`, too. (For
+/// `Mutex` Swift 6.3 does not refuse a result; nor, for this one, either of them where `withLock` is given a function by its name, or a
+/// closure that spells the parameter without `sending`, `{ (box: inout Box) in box }`: write `{ $0 … }`, or `inout sending Box`.)
+/// `exchange(with:)` takes the value as a whole:
 ///
 /// ```swift
 /// let parsers = try spare.exchange(with: [])
@@ -58,7 +59,7 @@ public struct CoroutineMutex<Value: ~Copyable>: Sendable {
   /// - Precondition: called inside a coroutine, which does not hold the mutex already (it would wait for itself): traps
   ///   otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function; a closure without a capture list")
   public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (inout sending Value) throws -> Result
   ) throws -> Result {
@@ -140,7 +141,7 @@ extension CoroutineMutex where Value == Void {
 
   /// Runs `body` with the mutex held. As `withLock` with a value.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function; a closure without a capture list")
   public func withLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: () throws -> Result
   ) throws -> Result {

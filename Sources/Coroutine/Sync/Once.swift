@@ -39,7 +39,7 @@ public struct Once<Value: Sendable>: Sendable {
   ///   makes it; `TimeoutError` if the time was up while another one makes it.
   /// - Precondition: called inside a coroutine, and not inside its own `make` (it would wait for itself): traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function; a closure without a capture list")
   public func get(timeout: Duration? = nil, _ make: () throws -> Value) throws -> Value {
     if storage.isMade { return storage.result }
     guard try storage.begin(timeout: timeout) else { return storage.result }

@@ -40,7 +40,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   ///   before; what `body` throws.
   /// - Precondition: called inside a coroutine, which is not the lock's writer: traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function; a closure without a capture list")
   public func withReadLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (borrowing Value) throws -> Result
   ) throws -> Result {
@@ -83,7 +83,7 @@ public struct ReadWriteLock<Value: ~Copyable & Sendable>: Sendable {
   ///   before; what `body` throws.
   /// - Precondition: called inside a coroutine, which is not the lock's writer already: traps otherwise.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function; a closure without a capture list")
   public func withWriteLock<Result: ~Copyable>(
     timeout: Duration? = nil, _ body: (inout Value) throws -> Result
   ) throws -> Result {

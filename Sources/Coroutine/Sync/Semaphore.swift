@@ -94,7 +94,7 @@ public struct Semaphore: Sendable {
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function; a closure without a capture list")
   public func withPermit<Result: ~Copyable>(timeout: Duration? = nil, _ body: () throws -> Result) throws -> Result {
     try acquire(timeout: timeout)
     defer { release() }
@@ -126,7 +126,7 @@ public struct Semaphore: Sendable {
   /// - Throws: what `acquire` and `body` throw.
   /// - Precondition: called inside a coroutine: traps elsewhere.
   @inlinable
-  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function")
+  @_disfavoredOverload @available(*, noasync, message: "use 'await', in a function; a closure without a capture list")
   public func withPermits<Result: ~Copyable>(
     _ count: Int, timeout: Duration? = nil, _ body: () throws -> Result
   ) throws -> Result {
