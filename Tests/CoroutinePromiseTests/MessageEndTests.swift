@@ -20,13 +20,13 @@ import Testing
 
   /// An actor whose mailbox the ends of its messages get by `mailboxes`.
   private static func makeActor(
-    _ policy: MailboxPolicy = .unbounded, _ mailboxes: Mailboxes, _ log: Log
+    _ policy: MailboxPolicy, _ mailboxes: Mailboxes, _ log: Log, answers: Bool = true
   ) -> MessageActor<Letter> {
     MessageActor(mailbox: policy) { mailbox in
       try mailboxes.send(UncheckedMailbox(mailbox: mailbox))
       for letter in mailbox {
         log.add("\(letter.number)")
-        letter.reply?.complete(letter.number * 10)
+        if answers { letter.reply?.complete(letter.number * 10) }
         if letter.number == 9 { break }
       }
     }
@@ -227,13 +227,7 @@ import Testing
         if let letter = kept.mailbox.next() { log.add("handler: \(letter.number)") }
       }
       try await serially {
-        let actor = MessageActor<Letter> { mailbox in
-          try mailboxes.send(UncheckedMailbox(mailbox: mailbox))
-          for letter in mailbox {
-            log.add("\(letter.number)")
-            if letter.number == 9 { break }
-          }
-        }
+        let actor = Self.makeActor(.unbounded, mailboxes, log, answers: false)
         _ = actor.send { Letter(1, $0) }
         try actor.tell(Letter(2))
         Coroutine.yield()
