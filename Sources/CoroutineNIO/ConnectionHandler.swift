@@ -27,7 +27,7 @@
     @exclusivity(unchecked) private var mostWritten: UInt8 = 3
     let kind: ConnectionKind
     @exclusivity(unchecked) private var isUnflushed = false
-    /// Whether what a reader needs is being fetched, since the channel has begun to read.
+    /// Whether what the reader needs is being fetched, since a message of the present read has come.
     @exclusivity(unchecked) private var isPrefetched = false
     /// Whether the pipeline is getting what was written.
     @exclusivity(unchecked) private var isGiving = false
@@ -259,7 +259,7 @@
       scheduler.givingCount += 1
       while !written.isEmpty {
         let message = scheduler.written.removeFirst(of: &written)
-        context.write(message.data, promise: counted(message.promise, on: context))
+        context.write(message.data, promise: counted(message.promise))
       }
       scheduler.givingCount -= 1
       isGiving = false
@@ -431,15 +431,12 @@
 
     /// The promise of a write. Those of a stream are counted until they are sent.
     @inline(__always)
-    private func counted(_ promise: EventLoopPromise<Void>?, on context: ChannelHandlerContext) -> EventLoopPromise<
-      Void
-    >? {
-      kind == .stream ? countedOfStream(promise, on: context.eventLoop) : promise
+    private func counted(_ promise: EventLoopPromise<Void>?) -> EventLoopPromise<Void>? {
+      kind == .stream ? countedOfStream(promise) : promise
     }
 
-    private func countedOfStream(
-      _ promise: EventLoopPromise<Void>?, on eventLoop: any EventLoop
-    ) -> EventLoopPromise<Void> {
+    // (Not with the context's loop: that would be looked up for every flush, of streams or not.)
+    private func countedOfStream(_ promise: EventLoopPromise<Void>?) -> EventLoopPromise<Void> {
       let sent = promise ?? eventLoop.makePromise()
       unsentCount += 1
       sent.futureResult.assumeIsolated().whenComplete { _ in
