@@ -74,7 +74,7 @@ public final class StackPool: Sendable {
     var mayRecycle = false
     /// Whether a thread gives back the surplus: see `StackPool.decay`.
     var isDecaying = false
-    /// How many stacks have been trimmed since such a thread was last done.
+    /// How many stacks have been trimmed since such a thread was last done, and owners that are said to have ended.
     var trimmedToRest = 0
 
     fileprivate init(watermark: consuming IdleWatermark) {

@@ -8,8 +8,8 @@ import Synchronization
 /// are all clean. The pool keeps it because the program may need it again at once, and gives it up when a while has
 /// passed without that. A thread does so, which exists as long as there is a surplus.
 ///
-/// Where the stacks were very many, that thread also gives back, at its end, ten seconds or more after it began, what their
-/// owners had in `malloc`: coroutines take some 370 bytes each, which glibc would keep for ever. That locks a heap meanwhile,
+/// Where the owners of stacks were very many, that thread also gives back, at its end, ten seconds or more after it began, what
+/// they had in `malloc`: coroutines take some 370 bytes each, which glibc would keep for ever. That locks a heap meanwhile,
 /// so it is done once for all of them, and only where it makes a difference.
 extension StackPool {
   /// Called without a lock.
@@ -17,7 +17,7 @@ extension StackPool {
     // No thread but the explorer's runs there: see `Interleaving.explorer`. The surplus stays.
     #if !COROUTINE_INTERLEAVINGS
       let starts = lock.withLock {
-        let isDue = isSurplus || idle.pointee.trimmedToRest >= Self.veryMany
+        let isDue = isSurplus || idle.pointee.trimmedToRest >= Self.veryManyOwners
         guard isDue, !idle.pointee.isDecaying else { return false }
         idle.pointee.isDecaying = true
         return true
@@ -58,11 +58,17 @@ extension StackPool {
       defer { idle.pointee.trimmedToRest = 0 }
       return idle.pointee.trimmedToRest
     }
-    if trimmed >= Self.veryMany { memory.giveBackFreedMemory() }
+    if trimmed >= Self.veryManyOwners { memory.giveBackFreedMemory() }
   }
 
-  /// The owners of fewer leave less than 24 MB in `malloc`.
-  private static var veryMany: Int { 1 << 16 }
+  /// The same as when very many stacks have been trimmed, for owners that had few stacks at a time. Called without a lock.
+  package func giveBackLaterWhatOwnersFreed() {
+    lock.withLock { idle.pointee.trimmedToRest += Self.veryManyOwners }
+    startDecayIfNeeded()
+  }
+
+  /// Fewer owners leave less than 24 MB in `malloc`.
+  package static var veryManyOwners: Int { 1 << 16 }
 
   fileprivate func waitForPeriod() {
     let neverWoken = Atomic<UInt32>(0)

@@ -1,5 +1,6 @@
 import Context
 import CoroutineTestSupport
+import Dispatch
 import Glibc
 import Synchronization
 import Testing
@@ -106,6 +107,21 @@ import Testing
     #expect(count.given.load(ordering: .relaxed) == 1)
     while pool.decay() {}
     #expect(count.given.load(ordering: .relaxed) == 1)
+  }
+
+  /// By the thread, which nothing else has started.
+  @Test func whatOwnersFreedIsGivenBackOnRequest() throws {
+    final class Given: Sendable {
+      let gate = DispatchSemaphore(value: 0)
+    }
+    let given = Given()
+    var memory = StackMemory.kernel
+    memory.giveBackFreedMemory = { given.gate.signal() }
+    let pool = try StackPool(
+      stackSize: 16 << 10, guardSize: nil, guards: .none, idle: IdleWatermark(bounds: 0...0), memory: memory,
+      decayPeriod: .milliseconds(1))
+    pool.giveBackLaterWhatOwnersFreed()
+    given.gate.wait()
   }
 
   @Test func trimGivesAllMemoryBack() throws {

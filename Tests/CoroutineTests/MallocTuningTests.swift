@@ -1,7 +1,10 @@
 import CCoroutine
 import CCoroutineSystem
+import Context
 import CoroutineTestSupport
+import Dispatch
 import Glibc
+import Synchronization
 import Testing
 
 @testable import Coroutine
@@ -63,6 +66,37 @@ import Testing
     }
   }
 
+  /// Each ends before the next one begins, and so they have few stacks: no trimmed stack tells of them.
+  @Test(
+    .enabled(if: !coroutine_sanitizers_active(), "a sanitizer has a heap of its own"),
+    arguments: ["a thread", "two threads", "a view of a pool", "a queue", "the caller"])
+  func whatVeryManyHadIsGivenBack(on place: String) async {
+    await #expect(processExitsWith: .success) { [place] in
+      let before = residentBytes()
+      let most: Int
+      switch place {
+      case "a thread": most = try await launchVeryMany(on: ThreadPool(threads: 1))
+      case "two threads":
+        let pool = ThreadPool(threads: 2)
+        // One of them runs none before all are made.
+        let made = Made()
+        Coroutine(on: pool) { while !made.value.load(ordering: .relaxed) { sched_yield() } }
+        most = try await launchVeryMany(on: pool, made)
+      case "a view of a pool": most = try await launchVeryMany(on: ThreadPool(threads: 1).limited(to: 1))
+      case "a queue": most = try await launchVeryMany(on: DispatchQueue(label: "of very many"))
+      default: most = try launchVeryManyHere()
+      }
+      guard most - before > 60_000_000 else { exit(EXIT_FAILURE) }
+      while CoroutineCore.liveCount > 0 { sched_yield() }  // the last one may have been overtaken
+      // The pool's thread waits for ten seconds before it does this.
+      for _ in 0..<1000 where residentBytes() - before > 30_000_000 {
+        while StackPool.default.decay() {}
+        sched_yield()
+      }
+      exit(residentBytes() - before > 30_000_000 ? EXIT_FAILURE : EXIT_SUCCESS)
+    }
+  }
+
   /// A block of a MiB has no mapping of its own any more: the bit for that is in the word before it.
   @Test(.enabled(if: !coroutine_sanitizers_active(), "a sanitizer has a heap of its own"))
   func theMostMayBeKept() async {
@@ -84,5 +118,44 @@ import Testing
     }
     let text = String(decoding: result?.standardErrorContent ?? [], as: UTF8.self)
     #expect(text.contains("COROUTINE_KEPT_MEMORY"))
+  }
+}
+
+/// Whether all coroutines are made.
+private final class Made: Sendable {
+  let value = Atomic<Bool>(false)
+}
+
+/// What was resident when all were made, and the one made last.
+private struct VeryMany: Sendable {
+  let most: Int
+  let last: Coroutine<Void, Never>
+}
+
+private func launchVeryMany(_ launch: () -> Coroutine<Void, Never>) -> VeryMany {
+  for _ in 1..<200_000 { _ = launch() }
+  let last = launch()
+  let atTheEnd = malloc(1000)  // of the heap: in use until the process's end
+  precondition(atTheEnd != nil)
+  return VeryMany(most: residentBytes(), last: last)
+}
+
+/// Makes all before the first of them begins.
+private func launchVeryMany(on scheduler: some Scheduler, _ made: Made = Made()) async throws -> Int {
+  let many = try await Coroutine(on: scheduler) {
+    let many = launchVeryMany { Coroutine(on: scheduler) {} }
+    made.value.store(true, ordering: .relaxed)
+    return many
+  }.get()
+  try await many.last.get()
+  return many.most
+}
+
+/// On the calling thread.
+private func launchVeryManyHere() throws -> Int {
+  try runUntilComplete {
+    let many = launchVeryMany { Coroutine {} }
+    try many.last.get()
+    return many.most
   }
 }

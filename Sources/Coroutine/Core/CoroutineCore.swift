@@ -195,8 +195,8 @@ package class CoroutineCore: Waitable, @unchecked Sendable {
     return Int(identifiers.load(ordering: .acquiring) &- ended)
   }
 
-  /// Adds `count` endings. For a worker that does not count them any more.
-  static func addEndings(_ count: UInt64) { endings.wrappingAdd(count, ordering: .releasing) }
+  /// Adds `count` endings: one, or those of a worker that does not count them any more. Returns the sum.
+  static func addEndings(_ count: UInt64) -> UInt64 { endings.wrappingAdd(count, ordering: .releasing).newValue }
 
   /// Whether it has ended: then what it has left may be read.
   @usableFromInline @inline(__always)
@@ -493,7 +493,7 @@ extension CoroutineCore {
   @inline(never)
   private final func end() {
     // Before any joiner learns of it.
-    if !PoolWorker.countEnding() { Self.addEndings(1) }
+    PoolWorker.countEnding()
     lock.lock()
     let waiters = completion.complete()
     // A joiner that sees this takes the result without the lock. This coroutine's own reference lasts until the end of

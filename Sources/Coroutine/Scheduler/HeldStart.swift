@@ -108,7 +108,7 @@ extension CoroutineCore {
   @inline(never)
   final func leaveUnstarted() {
     dropInheritedBindings()
-    Self.addEndings(1)
+    _ = Self.addEndings(1)
     let waiters = lock.withLock { completion.complete() }
     waiters.wakeAll()
   }

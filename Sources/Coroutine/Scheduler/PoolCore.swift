@@ -110,7 +110,7 @@ final class PoolCore: HiddenFromMirrors, @unchecked Sendable {
     sharedAccesses = host.makeSharedAccesses()
     machine = PoolStateMachine(count: count)
     workers = (0..<count).map { PoolWorker(core: self, index: $0) }
-    MallocTuning.applyOnce
+    _ = MallocTuning.isAllowed
     Self.all.add(self)
     coroutine_publish_debug_layout()
   }

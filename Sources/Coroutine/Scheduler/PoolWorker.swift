@@ -40,7 +40,7 @@ final class PoolWorker: WorkerQueue, @unchecked Sendable {
 
   deinit {
     if let spareStack { stackPool._withUnsafeGuaranteedRef { $0.release(spareStack) } }
-    CoroutineCore.addEndings(endedCount)
+    _ = CoroutineCore.addEndings(endedCount)
   }
 
   /// The worker that the calling thread is, if it is one of `core`'s. Read it anew after each switch.
@@ -118,14 +118,20 @@ extension PoolWorker {
 
 // Counters that all threads share cost more than the rest of a short coroutine, as soon as several threads use them.
 extension PoolWorker {
-  /// Counts a coroutine that ends on the calling thread, if that is a worker.
+  /// Counts a coroutine that ends on the calling thread: by itself, if that is a worker.
   @inline(__always)
-  static func countEnding() -> Bool {  // litmus: end-result
-    guard let address = coroutine_worker() else { return false }
-    Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { worker in
-      worker.ended.store(worker.ended.load(ordering: .relaxed) &+ 1, ordering: .releasing)
+  static func countEnding() {  // litmus: end-result
+    let count: UInt64
+    if let address = coroutine_worker() {
+      count = Unmanaged<PoolWorker>.fromOpaque(address)._withUnsafeGuaranteedRef { worker in
+        let count = worker.ended.load(ordering: .relaxed) &+ 1
+        worker.ended.store(count, ordering: .releasing)
+        return count
+      }
+    } else {
+      count = CoroutineCore.addEndings(1)
     }
-    return true
+    if count & (MallocTuning.endingsBetweenLooks - 1) == 0 { MallocTuning.lookAtEndings() }
   }
 
   var endedCount: UInt64 { ended.load(ordering: .acquiring) }  // litmus: end-result
