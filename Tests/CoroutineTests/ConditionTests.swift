@@ -216,6 +216,19 @@ import Testing
     )
   }
 
+  @Test func aTasksValueThatIsNotTheMutexsTraps() async {
+    let ended = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+      let mutex = CoroutineMutex([1], name: "m")
+      let condition = Condition(of: mutex, name: "c")
+      try await mutex.withLock { items in
+        var copy = items
+        try await condition.wait(&copy, timeout: .zero)
+      }
+    }
+    #expect(
+      standardError(of: ended).contains("condition \"c\" was given another value than that of mutex \"m\""))
+  }
+
   /// Of a mutex's value that is an object: `wait` gets the variable that refers to it, and not what it has.
   final class Account {
     var total = Total()

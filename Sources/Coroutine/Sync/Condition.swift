@@ -21,8 +21,8 @@
 ///
 /// `wait` is given the value, since others change it meanwhile: parts of it that the closure has read before belong to
 /// them. The compiler rejects keeping a part beyond the closure (but for a returned one), and not a use in the closure itself.
-/// Another value than the mutex's traps. (Not where it is a function, or a tuple or an optional with one in it: the compiler
-/// passes copies of these.)
+/// Another value than the mutex's traps. (Not where it is a function or a metatype, or a tuple or an optional with one in it: the
+/// compiler passes copies of these.)
 ///
 /// A signal wakes the longest waiter, with the mutex held or without; where there is no waiter it has no effect. None
 /// is lost. A waiter counts as waiting before it gives the mutex back. If it is cancelled at the very moment in which
