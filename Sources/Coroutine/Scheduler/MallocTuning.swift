@@ -17,7 +17,7 @@ enum MallocTuning {
   static let most = 32 << 20
 
   /// Whether the program leaves `malloc` to the runtime. The choice is applied by the first one that asks: the first pool, or very
-  /// many coroutines on queues that have ended. Ends the program where the variable is no size.
+  /// many coroutines elsewhere that have ended. Ends the program where the variable is no size.
   static let isAllowed: Bool = {
     let choice = chosen.exchange(tooLate, ordering: .relaxed)
     let bytes = fromEnvironment() ?? choice
@@ -82,7 +82,7 @@ extension ThreadPool {
   ///
   /// glibc by itself gives freed memory back to the kernel from 128 KiB on. Where ten thousand coroutines end together
   /// again and again, the page faults then take as long as all the rest. And where there are 65,536 coroutines fewer than there
-  /// were, what those had goes to the kernel, some ten seconds later, which stops code that allocates for some 0.1 seconds. But
+  /// were, what those had goes to the kernel, ten seconds later or more, which stops code that allocates for some 0.1 seconds. But
   /// `malloc` is the whole program's: 0 leaves it alone, in both. `COROUTINE_KEPT_MEMORY` in the environment, such as `16M`, takes
   /// precedence over this call.
   ///
@@ -93,8 +93,8 @@ extension ThreadPool {
   /// Callable on any thread. Constant time.
   ///
   /// - Parameter bytes: from 0 to 32 MiB.
-  /// - Precondition: no pool was made yet, not even the shared one, as by the first `Coroutine { }`; nor have 65,536 coroutines ended
-  ///   on queues: traps otherwise.
+  /// - Precondition: no pool was made yet, not even the shared one, as by the first `Coroutine { }`; nor have 65,536 coroutines or
+  ///   more ended on queues and schedulers of the program's own: traps otherwise. At the program's start it is in time.
   public static func keepFreedMemory(_ bytes: Int) {
     require(
       0...MallocTuning.most ~= bytes,
